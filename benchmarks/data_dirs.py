@@ -22,7 +22,7 @@ from pathlib import Path
 from figures import Table, report
 from measuring import make_parser
 
-from io_ark.data_dir.scripts import install
+from io_ark.data_dir.scripts import install_launchers
 
 PER_SPEAKER = 100
 JOBS = """
@@ -137,7 +137,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         make(work / "start", chosen.utterances)
-        install(str(work / "utils"))
+        install_launchers(str(work / "utils"))
         whose = {"ours": work / "utils"}
         if chosen.kaldi:
             whose["theirs"] = chosen.kaldi.absolute() / "egs" / "wsj" / "s5" / "utils"

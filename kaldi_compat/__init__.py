@@ -81,6 +81,7 @@ def _is_called_by_import() -> bool:
     import sys
 
     caller = sys._getframe(1).f_back
+    # importlib runs such an import statement in a function of this name.
     return caller is not None and caller.f_code.co_name == "_handle_fromlist"
 
 

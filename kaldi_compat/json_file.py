@@ -17,7 +17,7 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def read_regular_file(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a regular file. Pipes are not waited for.
+    """Return the content of a regular file. Raise an error for a pipe instead of waiting for its content.
 
     Raises:
         OSError: the file cannot be read, is not a regular file, or has more than :data:`MAX_FILE_BYTES`.
@@ -49,12 +49,12 @@ def parse_json(content: bytes) -> Any:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the dictionary of an object's keys and values. Raise ValueError if a key is repeated."""
+    """Return the dictionary of an object's keys and values. Raise ValueError if a key is repeated_key."""
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {json.dumps(repeated)} occurs twice: delete one of the two entries")
+        repeated_key = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {json.dumps(repeated_key)} occurs twice: delete one of the two entries")
     return values
 
 

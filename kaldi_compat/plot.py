@@ -75,7 +75,7 @@ def show_features(
     target.set_xlabel("frame" if frame_options is None else "time in seconds")
     _label_columns(target, frame_options, values.shape[1])
     if colorbar:
-        target.figure.colorbar(image, ax=target, label=_name_unit(frame_options))
+        target.figure.colorbar(image, ax=target, label=_get_color_label(frame_options))
     return target
 
 
@@ -88,7 +88,7 @@ def show_pitch(
     axes: Axes | None = None,
     title: str = "",
 ) -> Axes:
-    """Draw a pitch track over time, alone or over a spectrogram.
+    """Draw a pitch track over time, alone or over a spectrogram. The line of voiced frames is thick.
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
@@ -336,7 +336,7 @@ def _label_columns(axes: Axes, options: FrameOptions | None, num_columns: int) -
         axes.locator_params(axis="y", integer=True)
 
 
-def _name_unit(options: FrameOptions | None) -> str:
+def _get_color_label(options: FrameOptions | None) -> str:
     """Return the label of the color scale of features."""
     if isinstance(options, FbankOptions):
         return "log energy" if options.use_log_fbank else "energy"
@@ -344,7 +344,10 @@ def _name_unit(options: FrameOptions | None) -> str:
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram (frames, dim) up to 1000 Hz, with an axis in Hz, so that pitch can be drawn over it."""
+    """Draw a spectrogram (frames, dim) up to 1000 Hz, with an axis in Hz, so that pitch can be drawn over it.
+
+    The colors range from the 5th to the 99.8th percentile of the finite values.
+    """
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))

@@ -49,7 +49,7 @@ def parse_audio_entry(name: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
     The entry ``name`` is a file, ``file:offset``, a URL or a command that ends in ``|``. The file name extension determines
-    the format. If the extension is unknown, the first bytes of the file are read.
+    the format, or else the first bytes of the file. The input is a ``wav-copy`` command if sox cannot read a file safely.
 
     Raises:
         ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.
@@ -89,13 +89,14 @@ def read_head(name: bytes, count: int) -> bytes:
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             return b""
+        # O_NONBLOCK: do not wait for a writer if a pipe has replaced the file since the first check.
         with open(os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", buffering=0) as file:
             return file.read(count) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except (OSError, ValueError):
         return b""
 
 
-def are_plain(lines: bytes) -> bool:
+def are_lines_plain(lines: bytes) -> bool:
     """Return True if lines of ``wav.scp`` consist of words that need no quotes in a shell and have no offsets."""
     return not lines.translate(None, _PLAIN_LINES)
 
@@ -112,21 +113,24 @@ def quote_name(name: bytes) -> bytes:
 
 
 def _unquote_word(word: str) -> str:
-    """Return the file name that a word of a shell command stands for. Undoes :func:`quote_name`, except for ``./``."""
+    """Return the file name that a quoted word of a shell command stands for. A prefix ``./`` of the name is kept."""
     import shlex
 
     return "".join(shlex.split(word))
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Return the input of a sox command that changes the speed, and the speed factor. Return None for other commands.
+    """Return the input of a sox command that changes the speed, and the speed factor. Return None for other strings.
+
+    ``rxfilename`` is an entry of ``wav.scp``. The input is a file name, or a command that ends in ``|``. The factor is a string.
 
     >>> from io_ark.data_dir import split_speed
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
     ('flac -dcs a.flac |', '1.1')
     """
     if match := _SPEED_OF_COMMAND.fullmatch(rxfilename):
-        wav_copy = _WAV_COPY.fullmatch(match[1])
-        return (_unquote_word(wav_copy[1]) if wav_copy else match[1]), match[2]
+        command, factor = match.groups()
+        wav_copy = _WAV_COPY.fullmatch(command)  # Group 1 is the quoted file name.
+        return (_unquote_word(wav_copy[1]) if wav_copy else command), factor
     match = _SPEED_OF_WAV.fullmatch(rxfilename) or _SPEED_OF_FILE.fullmatch(rxfilename)
-    return (_unquote_word(match[1]), match[2]) if match else None
+    return (_unquote_word(match[1]), match[2]) if match else None  # The groups are the quoted file name and the factor.

@@ -20,20 +20,23 @@ def is_number(field: bytes) -> bool:
 
 
 def parse_number(field: bytes) -> float:
-    """Return the number at the start of a field; 0 if the field does not start with a number."""
+    """Return the number that awk reads at the start of a field; 0 if the field does not start with a number."""
     match = _NUMBER.match(field)
     return float(match[0]) if match else 0.0
 
 
 def parse_decimals(fields: list[bytes]) -> list[float] | None:
-    """Return fields of digits and points as numbers, faster than :func:`parse_number`; None if a field is different."""
+    """Convert fields of digits and points to numbers, faster than :func:`parse_number`.
+
+    Return None if a field is not a number, or has other characters, such as a sign or an exponent.
+    """
     with contextlib.suppress(ValueError):
         if not b"".join(fields).translate(None, b"0123456789."):
             return list(map(float, fields))
     return None
 
 
-def get_numbers(chunk: bytes, number: int) -> list[float]:
+def parse_column(chunk: bytes, number: int) -> list[float]:
     """Return the number at the start of field ``number``, counted from 1, of each line of a chunk."""
     fields = get_column(chunk, number, awk=True)
     decimals = parse_decimals(fields)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from io_ark.data_dir.awk_numbers import is_number, parse_number
 from io_ark.data_dir.durations import count_feature_frames, generate_segments, get_utt2dur
-from io_ark.data_dir.fix import fix_directory, fix_stage, write_filtered
+from io_ark.data_dir.fix import fix_directory, fix_stage, write_filtered_lines
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import (
     get_column,
@@ -24,7 +24,7 @@ from io_ark.data_dir.line_fields import (
 )
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle_lines
+from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive_integer, read_id_list, shuffle_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
 from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, refuse_target, set_status, warn
@@ -46,15 +46,15 @@ REPETITION_INCREMENT, REPETITION_MODULUS = 103349, 71147
 IdList = str | Container[bytes]
 
 
-def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError, with Kaldi's ``message``, if the target is the source. Also call :func:`refuse_target`."""
+def refuse_same_directory(source: str, target: str, message: str, say: Printer) -> None:
+    """Raise DataDirError with Kaldi's ``message`` if the target is the source, or if :func:`refuse_target` refuses the target."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
 
 
 def write_spk2utt(stage: Stage) -> None:
-    """Write the file spk2utt of a stage from its file utt2spk."""
+    """Write the file spk2utt of a stage from its file utt2spk. Raise DataDirError for an invalid line of utt2spk."""
     path = stage.find("utt2spk")
     refuse_line = make_refusal("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse_line))
@@ -80,11 +80,11 @@ def subset_directory(
         say: prints Kaldi's messages.
         source: path of the directory.
         arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory.
-        speakers: choose all utterances of random speakers, up to about the number of utterances.
+        speakers: choose all utterances of random speakers, until the number of utterances is reached or exceeded.
         shortest: choose the shortest utterances.
         first: choose the first utterances.
         last: choose the last utterances.
-        per_spk: choose up to the number of utterances from each speaker.
+        per_spk: choose at most the number of utterances from each speaker.
         spk_list: path of a file with the name of a speaker on each line.
         utt_list: path of a file with the name of an utterance on each line.
 
@@ -92,24 +92,25 @@ def subset_directory(
         DataDirError: the arguments do not fit the directory, or a directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
-    flags = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
-    flag = next((name for name, is_set in flags.items() if is_set), "")
+    options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
+    option = next((name for name, is_set in options.items() if is_set), "")
     src.require(say)
-    utterance_count, subset_size = src.count_lines("utt2spk"), parse_positive(number)
+    utterance_count, subset_size = src.count_lines("utt2spk"), parse_positive_integer(number)
     if subset_size > utterance_count:
         raise say.fail("cannot subset to more utterances than you originally had.")
-    if flag == "--shortest" and not src.find("feats.scp"):
+    if option == "--shortest" and not src.find("feats.scp"):
         raise say.fail("you selected --shortest but no feats.scp exist.")
-    refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
+    refuse_same_directory(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
         raise DataDirError(f"expected the number of utterances, a whole number of 1 or more, not {number!r}")
     with Stage(target, say, sources=[source]) as stage, set_status(1):
-        _choose_utterances(say, src, stage, subset_size, flag, spk_list, utt_list)
+        _choose_utterances(say, src, stage, subset_size, option, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
+            """Write the files ``names``, separated by spaces, with the lines whose keys are in ``keys``."""
             for name in names.split():
                 if path := src.find(name):
-                    write_filtered(stage, path, name, keys, may_end_blank=True)
+                    write_filtered_lines(stage, path, name, keys, may_end_blank=True)
 
         segments = src.find("segments")
         names = FILES_BY_UTTERANCE.replace("wav.scp", "segments") if segments else FILES_BY_UTTERANCE
@@ -122,48 +123,48 @@ def subset_directory(
         write_files("reco2file_and_channel reco2dur" + " wav.scp" * bool(segments), recordings)
         if stm := src.find("stm"):
             comments = (line for line in read_lines(stm) if line.startswith(b";;"))
-            write_filtered(stage, stm, "stm", recordings, comments)
-        stage.write_from(src, "frame_shift")
+            write_filtered_lines(stage, stm, "stm", recordings, comments)
+        stage.write_files_from(src, "frame_shift")
         remaining_count = stage.count_lines("utt2spk")
     say(f"reducing #utt from {utterance_count} to {remaining_count}")
     return 0
 
 
 def _choose_utterances(
-    say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
+    say: Printer, src: DataFiles, stage: Stage, size: int, option: str, spk_list: IdList, utt_list: IdList
 ) -> None:
-    """Write utt2spk and spk2utt of a subset of the directory ``src``.
+    """Write utt2spk and spk2utt of a subset of the directory ``src`` to the stage of the new directory.
 
     The subset has the speakers in ``spk_list`` or else the utterances in ``utt_list``. Without lists, it has about ``size``
-    utterances, chosen by the option ``flag`` of subset_data_dir.sh, such as ``--speakers``; "" spreads them evenly.
+    utterances, chosen by the ``option`` of subset_data_dir.sh, such as ``--speakers``; "" spreads them evenly.
     """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
-    is_by_speaker = spk_list or flag in ("--speakers", "--per-spk")
+    is_by_speaker = spk_list or option in ("--speakers", "--per-spk")
     if is_by_speaker:
         src.require(say, "spk2utt")
     if spk_list:
-        write_filtered(stage, spk2utt, "spk2utt", _read_ids(spk_list))
+        write_filtered_lines(stage, spk2utt, "spk2utt", _read_ids(spk_list))
     elif utt_list:
-        write_filtered(stage, utt2spk, "utt2spk", _read_ids(utt_list))
-    elif flag == "--speakers":
+        write_filtered_lines(stage, utt2spk, "utt2spk", _read_ids(utt_list))
+    elif option == "--speakers":
         chosen_lines, utterance_count = [], 0
         for line in shuffle_lines(read_chunks(spk2utt)):
             if utterance_count < size:
                 chosen_lines.append(line if line.endswith(b"\n") else line + b"\n")
             utterance_count += len(split_fields(line, awk=True)) - 1
         stage.write("spk2utt", sorted(chosen_lines))
-    elif flag == "--per-spk":
+    elif option == "--per-spk":
         rows = (split_fields(line, awk=True) for line in read_lines(spk2utt))
         stage.write("spk2utt", (_spread_utterances(fields, size) for fields in rows))
-    elif flag == "--shortest":
+    elif option == "--shortest":
         path = src.find("utt2num_frames")
         if path and is_sorted(path):
             lines = list(read_lines(path))
         else:
             lines = sort_lines([read_chunks(path) if path else count_feature_frames(src.find("feats.scp"))])
-        write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lines, size))
+        write_filtered_lines(stage, utt2spk, "utt2spk", _find_shortest_utterances(lines, size))
     else:
-        stage.write("utt2spk", choose_lines(utt2spk, size, flag))
+        stage.write("utt2spk", choose_lines(utt2spk, size, option))
     if is_by_speaker:
         path = stage.find("spk2utt")
         refuse_line = make_refusal("Invalid line in spk2utt file", path, DIED)
@@ -172,7 +173,7 @@ def _choose_utterances(
         write_spk2utt(stage)
 
 
-def _find_shortest(lines: list[bytes], size: int) -> set[bytes]:
+def _find_shortest_utterances(lines: list[bytes], size: int) -> set[bytes]:
     """Return the keys of the ``size`` shortest utterances from lines of utt2num_frames. In a tie, earlier lines win."""
     pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lines]
     return {key for _, key in sorted(pairs, key=operator.itemgetter(0))[:size]}
@@ -183,7 +184,7 @@ def _read_ids(ids: IdList) -> Container[bytes]:
 
 
 def _spread_utterances(fields: list[bytes], size: int) -> bytes:
-    """Return a line of spk2utt with at most ``size`` evenly spread utterances of the line with the given fields."""
+    """Return a line of spk2utt with at most ``size`` evenly spread utterances. ``fields`` has the fields of the full line."""
     step = max((len(fields) - 1) // size, 1)
     return b" ".join([*fields[:1], *fields[1 : size * step + 1 : step], b"\n"])  # As in Kaldi, a space ends the line.
 
@@ -191,15 +192,15 @@ def _spread_utterances(fields: list[bytes], size: int) -> bytes:
 def combine_directories(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
     """Make a directory with the utterances of several directories (Kaldi: combine_data.sh), and return the exit status.
 
-    Files that a source lacks are left out, but utt2uniq and segments are generated for sources that lack them if another
-    source has them. If fixing the result fails, the target does not change.
+    A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source that lacks them
+    if another source has them. If fixing the new directory fails, the target does not change.
 
     Args:
         say: prints Kaldi's messages.
         target: path of the new directory.
         sources: paths of the directories.
         extra_files: names of further files that are combined, separated by spaces.
-        skip_fix: do not fix the new directory.
+        skip_fix: do not run fix_data_dir.sh on the new directory.
 
     Raises:
         DataDirError: there are no sources, or a directory cannot be read or written.
@@ -241,25 +242,24 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of a file frame_shift of the directories with features; "" if no such directory has the file.
+    """Return the path of a file frame_shift in a directory with features; "" if these directories do not have the file.
 
-    Raise DataDirError if two directories with features have different frame shifts.
+    Raise DataDirError if the files of two directories with features differ.
     """
-    last: tuple[DataFiles, bytes] | None = None
+    last_src: DataFiles | None = None
+    last_shift = b""
     for src in srcs:
         if src.find("feats.scp") and (path := src.find("frame_shift")):
             shift = b"".join(read_chunks(path))
-            if last and last[1] != shift:
-                message = (
-                    f"different frame_shift in directories {src.folder} and  {last[0].folder}. Cannot combine features."
-                )
+            if last_src and last_shift != shift:
+                message = f"different frame_shift in directories {src.folder} and  {last_src.folder}. Cannot combine features."
                 raise say.with_name(f"{say.name}:error").fail(message)
-            last = src, shift
-    return last[0].find("frame_shift") if last else ""
+            last_src, last_shift = src, shift
+    return last_src.find("frame_shift") if last_src else ""
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
-    """Yield chunks of a utt2uniq that maps each utterance in utt2spk to itself, because it was never renamed."""
+    """Yield chunks of a file utt2uniq that maps each utterance in utt2spk to itself, because it was never renamed."""
     for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
@@ -285,10 +285,10 @@ class Renaming:
         """Yield chunks of the file ``path`` with renamed keys, and with single spaces between fields.
 
         The keys are in field ``number`` of each line, counted from 1. Spaces within a file name of a script file are
-        preserved. If ``chunks`` is passed, it is renamed instead of the content of the file.
+        preserved. If ``chunks`` is passed, these chunks are renamed instead of the content of the file.
 
         Raises:
-            DataDirError: a key is not in the listing.
+            DataDirError: a key is not in the listing. The lines before this key are yielded first.
         """
         for lines_before, chunk in number_chunks(chunks or read_chunks(path)):
             fields = get_column(chunk, number)
@@ -315,7 +315,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of lines with a new name and its old name. With a file ``utt2uniq``, its values replace old names."""
+        """Yield chunks of utt2uniq: new names with their old names, or with the values of the file ``utt2uniq`` if it is passed."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -333,7 +333,7 @@ def copy_directory(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory with prefixes and suffixes of names (Kaldi: copy_data_dir.sh), and return the exit status.
+    """Copy a directory, and add prefixes and suffixes to names (Kaldi: copy_data_dir.sh). Return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -349,7 +349,7 @@ def copy_directory(
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
-    refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
+    refuse_same_directory(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         utterances = Renaming(src.find("utt2spk"), utt_prefix, utt_suffix)
         with set_status(DIED):
@@ -367,10 +367,10 @@ def copy_directory(
         has_segments = bool(src.find("segments"))
         if has_segments and not src.find("wav.scp"):
             raise say.fail("", f"is missing, but {source} has segments: add the file", f"{source}/wav.scp")
-        stage.write_from(src, COPIED_BY_UTTERANCE, utterances.rename_lines)
-        stage.write_from(src, COPIED_BY_RECORDING, None if has_segments else utterances.rename_lines)
-        stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
-        stage.write_from(src, COPIED_UNCHANGED)
+        stage.write_files_from(src, COPIED_BY_UTTERANCE, utterances.rename_lines)
+        stage.write_files_from(src, COPIED_BY_RECORDING, None if has_segments else utterances.rename_lines)
+        stage.write_files_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
+        stage.write_files_from(src, COPIED_UNCHANGED)
         say(f"copied data from {source} to {target}")
         if not src.find("utt2uniq") and not has_earlier_file and stage.find("utt2uniq"):
             say(f"file utt2uniq exists in dest {target} but not in src {source}.  Moving it to")
@@ -386,18 +386,21 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
     validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the directory is invalid.
     """
     parameters = inspect.signature(validate_directory).parameters.values()
-    flags = {
+    parameter_names = {
         "--" + parameter.name.replace("_", "-"): parameter.name
         for parameter in parameters
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     missing_names = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
-    chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing_names), *options.split()}
-    if unknown := chosen.difference(flags):
-        message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
+    chosen_options = {*(f"--no-{name.partition('.')[0]}" for name in missing_names), *options.split()}
+    if unknown := chosen_options.difference(parameter_names):
+        unknown_options, all_options = " ".join(sorted(unknown)), " ".join(parameter_names)
+        message = f"--validate-opts has the unknown options {unknown_options}: choose from {all_options}"
         raise DataDirError(message, partly=True)
     say = say.with_name("utils/validate_data_dir.sh")
-    return validate_directory(say, target, **{name: flag in chosen for flag, name in flags.items()})
+    return validate_directory(
+        say, target, **{name: option in chosen_options for option, name in parameter_names.items()}
+    )
 
 
 def divide_speakers(
@@ -424,7 +427,7 @@ def divide_speakers(
     Raises:
         DataDirError: the target is the source, or a directory is invalid or cannot be read or written.
     """
-    refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
+    refuse_same_directory(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
     src = DataFiles(source)
@@ -448,7 +451,7 @@ def divide_speakers(
         if DataFiles(target).find("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
             say(f"moving {target}/cmvn.scp to {target}/.backup/cmvn.scp")
-        stage.write_from(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
+        stage.write_files_from(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
         old_count, new_count = src.count_lines("spk2utt"), stage.count_lines("spk2utt")
     say(f"copied data from {source} to {target}, number of speakers changed from {old_count} to {new_count}")
     return _validate_like_source(say, src, target, "", "wav.scp")
@@ -466,7 +469,7 @@ class _Durations(dict[bytes, float]):
 
 
 def _read_durations(path: str) -> _Durations:
-    """Return the durations in a file utt2dur at ``path``. Raise DataDirError for an invalid line."""
+    """Map utterances to their durations in seconds from the utt2dur file at ``path``. Raise DataDirError for an invalid line."""
     durations = _Durations()
     durations.path = path
     for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):
@@ -504,10 +507,10 @@ def _divide_speaker(
 
 
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
-    """Yield chunks of a file ``text`` with about ``max_count`` lines, at most, of each transcript.
+    """Yield chunks of a file ``text`` without some of its lines, so that about ``max_count`` lines of each transcript remain.
 
-    A line whose transcript occurs ``max_count`` times or more is kept with the probability ``max_count / count``. The random
-    numbers are those of Kaldi's remove_dup_utts.sh.
+    If a transcript occurs ``count >= max_count`` times, each of its lines is kept with the probability ``max_count / count``.
+    The pseudo-random numbers are the same as in Kaldi's remove_dup_utts.sh.
     """
     counts = Counter(transcript for chunk in read_chunks(file) for transcript in _get_transcripts(chunk))
     state = 0
@@ -531,24 +534,24 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory with at most about ``max_count`` utterances of each transcript, and return the exit status 0.
+    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
 
-    Kaldi: remove_dup_utts.sh. Raise DataDirError if the source has no transcripts or is the target, or if the string
+    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source has no transcripts or is the target, or if the string
     ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):
         detail = "is missing: repeated transcripts are removed, so the directory needs this file"
         raise say.fail(f"Invalid input directory {source}", detail, f"{source}/text")
-    if parse_positive(max_count) <= 1:
+    if parse_positive_integer(max_count) <= 1:
         detail = f"the number of repetitions must be a whole number of 2 or more, not {max_count!r}"
         raise say.fail(f"invalid max-count '{max_count}'", detail)
-    refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
+    refuse_same_directory(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         for name in sorted(os.listdir(source)):
             if src.find(name) and not name.startswith("."):
                 stage.copy(src.find(name), name)
-        stage.write("text", _thin_out_repetitions(src.find("text"), parse_positive(max_count)))
+        stage.write("text", _thin_out_repetitions(src.find("text"), parse_positive_integer(max_count)))
         say.write(f"Reduced number of utterances from {src.count_lines('text')} to {stage.count_lines('text')}")
         say.write("Using fix_data_dir.sh to reconcile the other files.")
         stage.require(say)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, perturb
-from io_ark.data_dir.awk_numbers import get_numbers, parse_number
+from io_ark.data_dir.awk_numbers import parse_column, parse_number
 from io_ark.data_dir.fix import fix_directory, fix_stage
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
@@ -26,7 +26,7 @@ from io_ark.data_dir.stage import (
     Printer,
     Stage,
     decode_key,
-    refuse_half_changed,
+    refuse_half_changed_directory,
     refuse_target,
 )
 from io_ark.data_dir.validate import validate_directory
@@ -124,25 +124,26 @@ class DataDir(os.PathLike[str]):
             raise MissingFileError(
                 f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
             )
-        refuse_half_changed(self.path)
+        refuse_half_changed_directory(self.path)
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Map the name of each file that Kaldi's scripts know to the number of its lines."""
-        refuse_half_changed(self.path)
+        """Return the number of lines of each file of the directory that Kaldi's scripts know, by file name."""
+        refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, from ``utt2dur`` or ``segments``; None without these files.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
+        Raise DataDirError for an invalid segment, and ArkError if the audio cannot be read.
         """
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
     def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         """Return the result of :meth:`hours`. ``measure`` maps names of recordings to their durations in seconds."""
         if "utt2dur" in self:
-            durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
+            durations_of_chunks = (parse_column(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
         if "segments" in self:
             times = compute_segment_durations(self.file("segments"), measure)
@@ -150,13 +151,13 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _sum_known_hours(self) -> float | None:
-        """Return the duration of all utterances in hours without reading audio; None if files do not contain it."""
+        """Return :meth:`hours`, but without reading audio. Return None if the files lack a duration or are invalid."""
         with contextlib.suppress(DataDirError):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
     def _read_utterance_keys(self) -> Iterator[bytes]:
-        """Return an iterator over the utterances in utt2spk, segments or wav.scp, the first of these files that exists."""
+        """Return an iterator over the names of utterances in the first existing file of utt2spk, segments and wav.scp."""
         # The default name makes file() raise MissingFileError.
         existing_name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(existing_name)))
@@ -201,7 +202,7 @@ class DataDir(os.PathLike[str]):
         return Printer(name, logger.info, as_script=False)
 
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to its numbers. If the file is missing, ``make_file`` writes it."""
+        """Map the keys of the file ``name`` to its numbers. ``make_file`` is called with ``options`` to write a missing file."""
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
@@ -279,7 +280,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
 
-        Afterwards, ``.backup`` has the old files, in which the lines of files by utterance are sorted.
+        Afterwards, ``.backup`` has the old files. Most of them are sorted, as with Kaldi's script.
 
         Args:
             strip_cr: True to remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
@@ -316,7 +317,7 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             number: number of utterances.
             how: choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
-                features), all utterances of random "speakers" up to about ``number``, or ``number`` "per speaker".
+                features), all utterances of random "speakers" until there are ``number`` or more, or ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line.
             speakers: names of speakers, or the path of a file with one name per line.
             durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
@@ -337,8 +338,8 @@ class DataDir(os.PathLike[str]):
         options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
-        count = [] if number is None else [str(number)]
-        directories.subset_directory(self._say("subset"), self.path, *count, os.fspath(target), **options)
+        number_argument = [] if number is None else [str(number)]
+        directories.subset_directory(self._say("subset"), self.path, *number_argument, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
@@ -413,7 +414,7 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory with the audio at a different speed by sox commands (Kaldi: perturb_data_dir_speed.sh).
+        """Make a directory whose ``wav.scp`` has sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh).
 
         Args:
             target: path of the new directory.
@@ -480,14 +481,16 @@ class DataDir(os.PathLike[str]):
             segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
         say, src = self._say("to_whole_recordings"), DataFiles(self.path)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
-            stage.write_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
+            stage.write_files_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.write_spk2utt(stage)
             if src.find("text"):
-                words_of = {line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()}
-                parts = ([words_of.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
-                lines = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
+                words_by_key = {
+                    line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()
+                }
+                transcripts = ([words_by_key.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
+                lines = (b" ".join(sum(words, [name])) for name, words in zip(names, transcripts, strict=True))
                 stage.write("text", (line + b"\n" for line in lines))
             fix_stage(say.with_name("fix"), stage)
         return DataDir(target)

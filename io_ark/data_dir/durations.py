@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from io_ark.data_dir.audio_commands import OFFSET, read_head
-from io_ark.data_dir.awk_numbers import format_number, get_numbers, parse_number, replace_values
+from io_ark.data_dir.awk_numbers import format_number, parse_column, parse_number, replace_values
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
@@ -42,14 +42,15 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
     """
     lines = []
     for line in read_lines(wav_scp):
+        # Empty strings complete a short line, which is then not a command ``sph2pipe -f wav FILE |``.
         key, program, *arguments = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
         if not program.endswith(b"sph2pipe") or arguments[:2] + arguments[3:] != [b"-f", b"wav", b"|", b"", b""]:
             return None
         header = b"\n".join(read_head(arguments[2], MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
-        rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
+        rates, counts = (pattern.findall(header) for pattern in _SPHERE.values())
         # As in Kaldi's script, a later line of the header overrides an earlier line.
-        sample_count, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (count, rate))
-        if not count or not frequency:
+        sample_count, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (counts, rates))
+        if not counts or not frequency:
             return None
         lines.append(b"%b %.15g\n" % (key, sample_count / frequency))
     return lines
@@ -73,17 +74,18 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
     """Raise DataDirError if an entry of a script file is not a regular file, such as a FIFO, which might never end.
 
-    With ``names``, only the entries with these keys are checked.
+    Commands and missing files are accepted. With ``names``, only the entries with these keys are checked.
     """
     for _, error in find_endless_entries(scp, names):
         raise error
 
 
 def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[tuple[bytes, DataDirError]]:
-    """Yield the key and an error for each entry that is not a regular file (see :func:`refuse_endless_entries`)."""
+    """Yield the key and the error for each entry of a script file that :func:`refuse_endless_entries` refuses."""
     previous_file, is_endless = b"", False
     for line_number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
+        # Remove a range of rows, such as [0:9], and an offset.
         file = OFFSET.sub(b"", re.sub(rb"\[[^\[\]]*\]$", b"", entry.strip()))
         if file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
             continue
@@ -108,8 +110,7 @@ def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Raises:
-        DataDirError: the header ``audio`` lacks the number of samples. The error names ``wav_scp`` and ``key``.
+    Raise DataDirError, which names ``wav_scp`` and ``key``, if the header ``audio`` lacks the number of samples.
     """
     import numpy as np
 
@@ -140,10 +141,7 @@ def compute_file_in_parts(
     """Divide a directory into parts, compute the file ``name`` of each part, and join these files.
 
     The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
-    the file ``name``.
-
-    Raises:
-        DataDirError: the directory cannot be divided, or a file cannot be computed.
+    the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
     """
     split_directory(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
@@ -155,8 +153,7 @@ def compute_file_in_parts(
 def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
     """Write the file ``name`` with durations or numbers of frames. The lines may be computed while they are written.
 
-    Raises:
-        DataDirError: the lines cannot be computed or written. Kaldi's message has been printed.
+    Print Kaldi's message and raise DataDirError if the lines cannot be computed or written.
     """
     try:
         stage.write(name, lines)
@@ -169,7 +166,7 @@ def get_utt2dur(
 ) -> int:
     """Write utt2dur with the duration of each utterance in seconds (Kaldi: get_utt2dur.sh), and return the exit status 0.
 
-    A utt2dur with as many lines as utt2spk stays. The durations come from the first of these sources: segments,
+    A utt2dur with as many lines as utt2spk is not changed. The durations come from the first of these sources: segments,
     utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
 
     Args:
@@ -193,6 +190,7 @@ def get_utt2dur(
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
 
         def format_duration(key: bytes, frame_count: bytes) -> bytes:
+            """Return the key and the duration in seconds of an utterance with ``frame_count`` frames."""
             if parse_number(shift) <= 0:
                 file = f"{folder}/frame_shift" if has_shift else ""
                 problem = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
@@ -220,7 +218,7 @@ def get_utt2dur(
             )
         elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
-            if not write_from_headers(say, stage, "utt2dur", "utterance"):
+            if not write_durations_from_headers(say, stage, "utt2dur", "utterance"):
                 counts_samples = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
                 parts = min(nj, stage.count_lines("utt2spk"))
                 compute_file_in_parts(
@@ -233,15 +231,15 @@ def get_utt2dur(
             stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in count_feature_frames(feats)))
         else:
             raise say.fail(f"Expected {wav}, {segments} or {feats} to exist")
-        check_complete(say, stage, "utt2dur", "utt2spk", "utterances")
+        check_completeness(say, stage, "utt2dur", "utt2spk", "utterances")
     say(f"computed {target}")
     return 0
 
 
-def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
-    """Write the durations in headers of SPHERE files to the file ``name``, and return True; False if there are none.
+def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
+    """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    The messages speak of a ``unit``, "utterance" or "recording".
+    Return False if :func:`read_sphere_durations` returns None. ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
     if lines is None:
@@ -252,11 +250,10 @@ def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool
     return True
 
 
-def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
+def check_completeness(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
     """Warn if the file ``name`` does not have as many lines as the file ``listing``, which has all ``units``.
 
-    Raises:
-        DataDirError: ``name`` has less than half as many lines as ``listing``.
+    Raise DataDirError if ``name`` has less than half as many lines as ``listing``.
     """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
@@ -284,17 +281,17 @@ def measure_recordings(
     if (missing_names := names.difference(durations)) and (path := src.find("wav.scp")):
         from io_ark.api import load_scp
 
-        endless = dict(find_endless_entries(path, missing_names))
-        if errors is None and endless:
-            raise next(iter(endless.values()))
+        endless_errors = dict(find_endless_entries(path, missing_names))
+        if errors is None and endless_errors:
+            raise next(iter(endless_errors.values()))
         codec: Any = _make_wave_info_codec(counts_samples)  # Any, because load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing_names):
             if (key := decode_key(name)) not in recordings:
                 continue
             try:
-                if name in endless:
-                    raise endless[name]
+                if name in endless_errors:
+                    raise endless_errors[name]
                 durations[name] = compute_seconds(recordings[key], path, key)
             except ArkError as error:
                 if errors is None:
@@ -310,7 +307,7 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
     """
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find(file)) else ():
-        pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
+        pairs = zip(get_column(chunk, awk=True), parse_column(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations
 
@@ -340,7 +337,7 @@ def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur with the duration of each recording in seconds (Kaldi: get_reco2dur.sh). Return the exit status 0.
 
-    A reco2dur with as many lines as wav.scp stays. Without segments, a complete utt2dur is copied.
+    A reco2dur with as many lines as wav.scp is not changed. If there is no file segments, a complete utt2dur is copied.
 
     Args:
         say: prints Kaldi's messages.
@@ -348,7 +345,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
         nj, cmd, frame_shift: without effect.
 
     Raises:
-        DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
+        DataDirError: ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
@@ -366,10 +363,10 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
         if not stage.find("wav.scp"):
             raise say.fail(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
-        if not write_from_headers(say, stage, "reco2dur", "recording"):
+        if not write_durations_from_headers(say, stage, "reco2dur", "recording"):
             counts_samples = _must_read_entire_files(say, wav, "reco2dur")
             write_durations(say, stage, "reco2dur", read_audio_durations(wav, counts_samples))
-        check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
+        check_completeness(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0
 
@@ -413,7 +410,7 @@ def get_utt2num_frames(
             return float(math.trunc(count)) if math.isfinite(count) else count
 
         chunks = read_chunks(f"{folder}/utt2dur")
-        lines = (replace_values(chunk, map(count_frames, get_numbers(chunk, 2))) for chunk in chunks)
+        lines = (replace_values(chunk, map(count_frames, parse_column(chunk, 2))) for chunk in chunks)
         stage.write("utt2num_frames", lines)
     return 0
 
@@ -428,7 +425,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file in which each utterance is a whole recording, and return the exit status 0."""
+    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh). Return 0."""
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):
         sys.stdout.buffer.writelines(generate_segments(say_durations, folder))

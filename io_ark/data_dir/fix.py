@@ -23,7 +23,7 @@ from io_ark.data_dir.stage import (
     refuse_byte_order_mark,
     warn,
 )
-from io_ark.data_dir.validate import advise_speaker_order, find_bad_lines, has_positive, run_image_script
+from io_ark.data_dir.validate import advise_speaker_order, find_bad_lines, has_positive_value, run_image_script
 
 FILES_BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
 # Files with durations or numbers of frames. An utterance with a value of 0 or less is removed.
@@ -82,7 +82,7 @@ def fix_stage(say: Printer, stage: Stage) -> None:
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
-        error.partly = False
+        error.partly = False  # Otherwise, the stage would keep the files that were fixed before the error.
         raise
     say.write(f"fix_data_dir.sh: old files are kept in {stage.folder}/.backup")
 
@@ -124,7 +124,7 @@ class _Fix:
             self.filter_recordings()
 
     def check_file(self, name: str) -> None:
-        """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a channel in segments.
+        """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
 
         With ``strip_cr``, remove the carriage returns.
         """
@@ -147,7 +147,7 @@ class _Fix:
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
-        """Sort the file ``name`` by its keys, and keep the first line of each key. Report keys with two values."""
+        """Sort the file ``name`` by its keys, and keep the first line of each key. Report keys with two values, except in spk2utt."""
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -162,14 +162,15 @@ class _Fix:
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Raise DataDirError for a key with two values in the file at ``path``. Only warn if it can be computed again."""
-        lines = [
+        """Raise DataDirError for a key with two values in the file at ``path``, or only warn if ``name`` is in DERIVED_FILES."""
+        numbered_lines = [
             (line_number, line.split())
             for line_number, line in enumerate(read_lines(path), 1)
             if get_sort_key(line) == key
         ]
-        line_number = next(line_number for line_number, line in lines if line != lines[0][1])
-        problem = f"another value than in line {lines[0][0]}, and only one would be kept: "
+        first_number, first_line = numbered_lines[0]
+        line_number = next(line_number for line_number, line in numbered_lines if line != first_line)
+        problem = f"another value than in line {first_number}, and only one would be kept: "
         error = DataDirError(
             problem + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
         )
@@ -181,13 +182,13 @@ class _Fix:
     def filter_file(self, keys: Container[bytes], name: str, reason: str = "") -> None:
         """Keep only the lines of the file ``name`` whose key is in ``keys``.
 
-        If lines are removed and ``reason`` is not empty, print the numbers of lines and the reason in Kaldi's words.
+        If lines are removed and ``reason`` is not empty, print the old and the new number of lines and the reason, as Kaldi does.
         """
         path = self.stage.find(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
         if blank_lines or selected_count != line_count:
-            write_filtered(self.stage, path, name, keys)
+            write_filtered_lines(self.stage, path, name, keys)
         if reason and selected_count != line_count:
             self.say(
                 f"filtered {self.folder}/{name} from {line_count} to {selected_count} lines based on filter {reason}."
@@ -210,7 +211,7 @@ class _Fix:
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
             raise self.say.fail("", _EMPTY, path)
         recordings = read_id_list(stage.find("wav.scp"))
-        segments = [line for chunk in read_chunks(path) for line in _cut_to_four_fields(chunk)]
+        segments = [line for chunk in read_chunks(path) for line in _cut_lines_to_four_fields(chunk)]
         used_segments = []
         for line_number, line in enumerate(segments, 1):
             recording = get_field(line, 2)
@@ -264,7 +265,7 @@ class _Fix:
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
         Raises:
-            DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_ends` finds a wrong duration.
+            DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_open_ended_segments` finds a wrong duration.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -279,9 +280,9 @@ class _Fix:
             path = stage.find(name)
             if path and utterances:
                 self.emptying_file, self.was_empty = name, not stage.has_lines(name)
-                self.check_ends(name)
-                known = _read_keys_above_zero(path) if name in MEASURED_FILES else read_id_list(path)
-                utterances = [utterance for utterance in utterances if utterance in known]
+                self.check_open_ended_segments(name)
+                listed = _read_keys_above_zero(path) if name in MEASURED_FILES else read_id_list(path)
+                utterances = [utterance for utterance in utterances if utterance in listed]
         if not utterances:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
             reason = _EMPTY if self.was_empty else _NONE_LEFT
@@ -296,10 +297,10 @@ class _Fix:
                 stage.back_up(name)
                 self.filter_file(remaining, name)
 
-    def check_ends(self, name: str) -> None:
-        """Raise DataDirError if the file ``name`` has a value of 0 or less for a segment that ends at -1, as Kaldi writes."""
+    def check_open_ended_segments(self, name: str) -> None:
+        """Raise DataDirError if utt2dur or utt2num_frames (``name``) has a value of 0 or less for a segment that ends at -1."""
         path, segments = self.stage.find(name), self.stage.find("segments")
-        bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
+        bad_lines = list(find_bad_lines(path, has_positive_value)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
         for line_number, line in bad_lines:
             if get_field(line) in open_ended:
@@ -333,7 +334,7 @@ class _Fix:
             previous = values[-1]
 
 
-def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
+def _cut_lines_to_four_fields(chunk: bytes) -> list[bytes]:
     """Return the lines of a chunk of segments, cut to four fields with single spaces between them."""
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
@@ -342,11 +343,11 @@ def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
 
 def _read_keys_above_zero(path: str) -> set[bytes]:
     """Return the keys of the lines of a file that have two fields, a key and a value above 0."""
-    bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive)}
+    bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive_value)}
     return {get_field(line) for line_number, line in enumerate(read_lines(path), 1) if line_number not in bad_numbers}
 
 
-def write_filtered(
+def write_filtered_lines(
     stage: Stage,
     source: str,
     name: str,
@@ -357,10 +358,11 @@ def write_filtered(
 ) -> None:
     """Write the file ``name`` of a stage: the lines in ``lead``, then the lines of ``source`` whose key is in ``keys``.
 
-    A blank line is an error. With ``may_end_blank``, blank lines at the end of the file only cause a warning.
+    Raise DataDirError for a blank line. With ``may_end_blank``, blank lines at the end of the file only cause a warning.
     """
 
     def refuse_blank_line(number: int) -> None:
+        """Raise DataDirError for line ``number``. Only warn if all following lines are blank and this is allowed."""
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:

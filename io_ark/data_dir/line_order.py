@@ -11,7 +11,7 @@ from io_ark.data_dir.line_chunks import read_chunks, split_lines
 from io_ark.data_dir.line_fields import get_column
 
 
-def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
+def find_unsorted_key(keys: list[bytes], previous: bytes | None) -> int:
     """Return the number, counted from 1, of the first key that is not larger than the key before; 0 if the keys increase.
 
     ``previous`` is the key before ``keys``, or None at the start of a file.
@@ -29,7 +29,7 @@ def is_sorted(file: str) -> bool:
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)
         is_indented = chunk[:1] in b" \t" or b"\n " in chunk or b"\n\t" in chunk
-        if is_indented or b"" in keys or find_unsorted(keys, previous) or not chunk.endswith(b"\n"):
+        if is_indented or b"" in keys or find_unsorted_key(keys, previous) or not chunk.endswith(b"\n"):
             return False
         previous = keys[-1]
     return True

@@ -33,8 +33,8 @@ def make_usage_error(status: int = DIED) -> DataDirError:
     return DataDirError("", status=status)
 
 
-def open_source(arguments: list[str]) -> str | int | None:
-    """Return what Perl's ``<>`` reads: standard input, or the first argument. If it cannot be opened, warn and return None."""
+def resolve_input(arguments: list[str]) -> str | int | None:
+    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN. If it cannot be opened, warn and return None."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -45,7 +45,7 @@ def open_source(arguments: list[str]) -> str | int | None:
     return arguments[0]
 
 
-def open_argument(file: str) -> str | int:
+def resolve_file_argument(file: str) -> str | int:
     """Return the file that Perl's ``open`` reads: :data:`STDIN` for the name ``-``, otherwise the path ``file``."""
     return STDIN if file == "-" else file
 
@@ -73,6 +73,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes | None = None) -> None:
+        """Raise DataDirError for line ``number``, and show the bytes ``line`` if they are passed."""
         ending = ":"
         if line is not None:
             shown_line = line.decode("utf-8", "backslashreplace").strip()
@@ -91,7 +92,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
     Raises:
         DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.
     """
-    source, keys = open_argument(file), set[bytes]()
+    source, keys = resolve_file_argument(file), set[bytes]()
     with report_open_errors(f"Could not open id-list file {file}"):
         for lines_before, chunk in number_chunks(read_chunks(source)):
             if not lines_before and chunk.startswith(BYTE_ORDER_MARK):
@@ -120,7 +121,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
     if len(argv) not in (1, 2):
         raise make_usage_error()
     keys = read_id_list(argv[0])
-    file = open_source(argv[1:])
+    file = resolve_input(argv[1:])
     if file is not None:
         text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
         write = sys.stdout.buffer.write
@@ -140,7 +141,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
     """Convert a file utt2spk, or standard input, to spk2utt on standard output, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
-    file = open_source(argv)
+    file = resolve_input(argv)
     if file is not None:
         sys.stdout.buffer.writelines(
             convert_to_spk2utt(read_chunks(file), make_refusal("Invalid line in utt2spk file", file))
@@ -151,7 +152,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
     """Convert files spk2utt, or standard input, to utt2spk on standard output, and return the exit status 0."""
     for name in argv or ["-"]:
-        file = open_source([name])
+        file = resolve_input([name])
         if file is not None:
             sys.stdout.buffer.writelines(
                 convert_to_utt2spk(read_chunks(file), make_refusal("Invalid line in spk2utt file", file))
@@ -165,56 +166,57 @@ def _parse_integer(text: str) -> int:
     return int(match[0][:MAX_DIGITS]) if match else 0
 
 
-def parse_positive(text: str) -> int:
+def parse_positive_integer(text: str) -> int:
     """Parse a positive whole number in ASCII digits. Return 0 for any other string."""
     return int(text) if re.fullmatch(f"[0-9]{{1,{MAX_DIGITS}}}", text) else 0
 
 
 @functools.cache  # Many parts have the same size, and thus the same choice.
-def _spread_evenly(count: int, size: int) -> bytes:
-    """Return the choice of subset_scp.pl as ``count`` bytes: 1 for the ``size`` chosen lines, 0 for the other lines."""
+def _mark_spread_lines(count: int, size: int) -> bytes:
+    """Return a byte for each of ``count`` lines: 1 for the ``size`` evenly spread lines of subset_scp.pl, otherwise 0."""
     if size in (0, count):
         return bytes([size > 0]) * count
-    return _spread_evenly(count // 2, size // 2) + _spread_evenly(count - count // 2, size - size // 2)
+    return _mark_spread_lines(count // 2, size // 2) + _mark_spread_lines(count - count // 2, size - size // 2)
 
 
-def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> list[bytes]:
+def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> list[bytes]:
     """Return ``size`` lines of a file in their order, chosen like the lines of Kaldi's subset_scp.pl.
 
     Args:
         file: name of the file, or ``-``.
         size: number of lines.
-        flag: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
+        option: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
         quiet: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
     Raises:
         DataDirError: the file cannot be opened, or has fewer than ``size`` lines and ``quiet`` is False.
     """
     with report_open_errors(f"Opening input scp file {file}"):
-        lines = list(read_lines(open_argument(file)))
+        lines = list(read_lines(resolve_file_argument(file)))
     if size > len(lines) and not quiet:
         message = f"You requested from subset_scp.pl more elements than available: {size} > {len(lines)}"
         raise DataDirError(message, status=DIED, partly=True)
     size = max(0, min(size, len(lines)))
-    if flag:
-        return lines[:size] if flag == "--first" else lines[len(lines) - size :]
-    return list(compress(lines, _spread_evenly(len(lines), size)))
+    if option:
+        return lines[:size] if option == "--first" else lines[len(lines) - size :]
+    return list(compress(lines, _mark_spread_lines(len(lines), size)))
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
     """Print some lines of a file, as chosen by :func:`choose_lines`, and return the exit status 0."""
-    flags = set()
+    options = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
-            flags.add(name)
+            options.add(name)
             argv = argv[1:]
     if len(argv) < 2:
         raise make_usage_error()
+    # Refuse 0, strings that are not numbers, and numbers with a fraction other than 0.
     if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
         message = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
         raise DataDirError(message, status=DIED)
-    flag = next((name for name in ("--first", "--last") if name in flags), "")
-    sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), flag, quiet="--quiet" in flags))
+    option = next((name for name in ("--first", "--last") if name in options), "")
+    sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), option, quiet="--quiet" in options))
     return 0
 
 
@@ -222,10 +224,10 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
     """Return an iterator over the lines of chunks in the random order of Kaldi's shuffle_list.pl.
 
     Each line gets a random number of Perl's generator, which is ``drand48`` of the C library with this seed. The lines are
-    sorted by these numbers as text, with 15 significant digits.
+    sorted by these numbers as strings with 15 significant digits.
     """
     lines = [line for chunk in chunks for line in split_lines(chunk)]
-    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED
+    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED  # As in srand48, the seed has the upper 32 of 48 bits.
     numbers = []
     for _ in lines:
         state = (state * DRAND48_FACTOR + DRAND48_INCREMENT) % DRAND48_MODULUS
@@ -243,7 +245,7 @@ def shuffle_list(say: Printer, argv: list[str]) -> int:
     if len(argv) > 1 or re.match("-.", "".join(argv[:1])):
         print("Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.")
         return 1
-    file = open_source(argv)
+    file = resolve_input(argv)
     if file is not None:
         sys.stdout.buffer.writelines(shuffle_lines(read_chunks(file), seed))
     return 0
@@ -260,7 +262,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
     values: dict[bytes, bytes] = {}
     line_number = 0
     with report_open_errors(f"Error opening map file {file}"):
-        for chunk in read_chunks(open_argument(file)):
+        for chunk in read_chunks(resolve_file_argument(file)):
             is_plain = has_single_spaces(chunk)
             for line_number, line in enumerate(
                 chunk.rstrip(b"\n").split(b"\n") if is_plain else split_lines(chunk), line_number + 1
@@ -271,14 +273,15 @@ def read_map(file: str) -> dict[bytes, bytes]:
                     warn(DataDirError(text, file, line_number, key))
                     values[key] = value
                 elif not key:
-                    make_refusal("apply_map.pl: empty line", open_argument(file))(line_number)
+                    make_refusal("apply_map.pl: empty line", resolve_file_argument(file))(line_number)
     return values
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with fields replaced by their values in the map file of the last argument. Return 0.
+    """Print standard input with its fields replaced by their values in a map file. Return the exit status 0.
 
-    The option ``-f`` selects a range of fields, by default all. With ``--permissive``, a field without a value stays.
+    The last argument is the path of the map file. The option ``-f`` selects a range of fields, by default all. With
+    ``--permissive``, a field that is not in the map is not changed.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
@@ -290,8 +293,9 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             if re.fullmatch("[0-9]+", spec):
                 begin = end = _parse_integer(spec) - 1
             elif match := re.match(r"([0-9]*)[-:]([0-9]*)", spec):
-                begin = _parse_integer(match[1]) - 1 if match[1] else begin
-                end = _parse_integer(match[2]) - 1 if match[2] else end
+                first, last = match.groups()
+                begin = _parse_integer(first) - 1 if first else begin
+                end = _parse_integer(last) - 1 if last else end
             if begin is None and end is None:
                 raise DataDirError(f"Bad argument to -f option: {spec}", status=DIED)
         if argv[:1] == ["--permissive"]:
@@ -299,7 +303,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     if len(argv) != 1:
         raise make_usage_error(1)
     table = read_map(argv[0])
-    replaced = slice(max(begin or 0, 0), None if end is None else end + 1)
+    replaced_range = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def keep_or_refuse(word: bytes) -> bytes:
         """Return a field that is not in the map unchanged, with a warning, or raise DataDirError."""
@@ -315,10 +319,10 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             for line in chunk[:-1].split(b"\n") if is_plain else split_lines(chunk):
                 fields = line.split(b" ", -1 if end is None else end + 1) if is_plain else line.split()
                 try:
-                    fields[replaced] = map(table.__getitem__, fields[replaced])
+                    fields[replaced_range] = map(table.__getitem__, fields[replaced_range])
                 except KeyError:
-                    fields[replaced] = [
-                        table[word] if word in table else keep_or_refuse(word) for word in fields[replaced]
+                    fields[replaced_range] = [
+                        table[word] if word in table else keep_or_refuse(word) for word in fields[replaced_range]
                     ]
                 mapped_lines.append(b" ".join(fields))
         finally:
@@ -353,14 +357,14 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
         for part in range(parts):
             if part < parts - 1 and bounds[part + 1] > bounds[part]:
                 end = bounds[part + 1]
-                moved, own_sum, next_sum = sizes[end - 1], sum_part(part), sum_part(part + 1)
-                if abs(next_sum + moved - (own_sum - moved)) < abs(next_sum - own_sum):
+                moved_size, part_sum, next_sum = sizes[end - 1], sum_part(part), sum_part(part + 1)
+                if abs(next_sum + moved_size - (part_sum - moved_size)) < abs(next_sum - part_sum):
                     bounds[part + 1] -= 1
                     has_changed = True
             if part > 0 and bounds[part + 1] > bounds[part]:
                 first = bounds[part]
-                moved, previous_sum, own_sum = sizes[first], sum_part(part - 1), sum_part(part)
-                if abs(own_sum - moved - (previous_sum + moved)) < abs(own_sum - previous_sum):
+                moved_size, previous_sum, part_sum = sizes[first], sum_part(part - 1), sum_part(part)
+                if abs(part_sum - moved_size - (previous_sum + moved_size)) < abs(part_sum - previous_sum):
                     bounds[part] += 1
                     has_changed = True
     return bounds
@@ -420,25 +424,26 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty, otherwise 0.
 
     With ``-j COUNT NUMBER``, write only the part NUMBER of COUNT parts. The option ``--utt2spk`` keeps speakers together.
+    Raise DataDirError if an argument is invalid, a file cannot be opened, or there are too few lines or speakers.
     """
-    jobs = job = 0
-    utt2spk, from_one = "", False  # With from_one, job numbers count from 1 instead of 0.
+    job_count = job_number = 0
+    utt2spk, counts_from_one = "", False  # With counts_from_one, job numbers count from 1 instead of 0.
     for _ in range(3):
         if argv[:1] == ["-j"]:
-            jobs, job, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
+            job_count, job_number, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
         if argv[:1] and (match := re.search("--utt2spk=(.+)", argv[0])):
             utt2spk, argv = match[1], argv[1:]
         if argv[:1] == ["--one-based"]:
-            from_one, argv = True, argv[1:]
-    if jobs and not (jobs > 0 and 0 <= job - from_one < jobs):
-        message = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
+            counts_from_one, argv = True, argv[1:]
+    if job_count and not (job_count > 0 and 0 <= job_number - counts_from_one < job_count):
+        message = f"Invalid job number/index values for '-j {job_count} {job_number}{' --one-based' * counts_from_one}'"
         raise DataDirError(f"{say.name}: {message}", status=DIED)
-    if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
+    if (not job_count and len(argv) < 2) or (job_count and len(argv) not in (1, 2)):
         raise make_usage_error()
     scp, *outputs = argv
-    if jobs:
-        outputs = ["/dev/null"] * jobs
-        outputs[job - from_one] = argv[1] if len(argv) > 1 else "-"
+    if job_count:
+        outputs = ["/dev/null"] * job_count
+        outputs[job_number - counts_from_one] = argv[1] if len(argv) > 1 else "-"
     count = len(outputs)
     parts = divide_by_speaker(say, scp, utt2spk, count) if utt2spk else divide_evenly(say, scp, count)
     status = 0
@@ -460,9 +465,10 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
-    """Return Kaldi's message about the first forbidden white space in a file of transcripts, its line number and its key.
+    """Return Kaldi's message about the first line with forbidden white space in a file of transcripts, its number and its key.
 
-    The line number counts from 1. The message is "" for a file without faults, or in an encoding other than UTF-8.
+    Lines count from 1. A last line without a newline is also a fault. The message is "" for a file without faults, or in an
+    encoding other than UTF-8.
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

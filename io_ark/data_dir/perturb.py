@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote_name
-from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
+from io_ark.data_dir.audio_commands import OFFSET, are_lines_plain, parse_audio_entry, quote_name
+from io_ark.data_dir.awk_numbers import is_number, parse_column, parse_number, replace_values
 from io_ark.data_dir.directories import (
     Renaming,
     combine_directories,
     copy_directory,
     map_utterances_to_themselves,
-    refuse_same,
+    refuse_same_directory,
     write_spk2utt,
 )
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
@@ -50,8 +50,7 @@ _QUOTED = re.compile(rb"'[^']*'")
 def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with a command that changes the speed of the recording ``key`` by ``factor``.
 
-    Raises:
-        ValueError: no program can read the entry ``name``, see :func:`parse_audio_entry`.
+    Raise ValueError if no program can read the entry ``name``, see :func:`parse_audio_entry`.
     """
     audio = parse_audio_entry(name)
     if audio.command:
@@ -66,9 +65,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
     In ``chunks``, a single space must follow each key. ``path`` is the name of the file for errors.
-
-    Raises:
-        DataDirError: no program can read a file that a line names.
+    Raise DataDirError if no program can read a file that a line names.
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
@@ -85,7 +82,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
         yield b"".join(changed_lines)
 
 
-def add_commands(chunk: bytes, piped: bytes, before_file: bytes, after_file: bytes) -> bytes:
+def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
     Return b"" if the lines must be changed one by one. This is the case unless all lines have commands, or all lines have
@@ -93,27 +90,27 @@ def add_commands(chunk: bytes, piped: bytes, before_file: bytes, after_file: byt
 
     Args:
         chunk: lines of wav.scp.
-        piped: replacement of the final " |" and newline of a line with a command.
+        after_command: replacement of the final " |" and newline of a line with a command.
         before_file: bytes before the name of a file, including the space after the key.
         after_file: bytes after the name of a file, including the newline.
     """
     line_count = chunk.count(b"\n")
     if chunk.count(b" |\n") == line_count:
-        return chunk.replace(b" |\n", piped) if has_single_spaces(chunk) else b""
+        return chunk.replace(b" |\n", after_command) if has_single_spaces(chunk) else b""
     if chunk.count(b".wav\n") != line_count or chunk.count(b" ") != line_count or not chunk.endswith(b"\n"):
         return b""
-    if b" -" in chunk or not are_plain(chunk) or b"" in get_column(chunk, 2):
+    if b" -" in chunk or not are_lines_plain(chunk) or b"" in get_column(chunk, 2):
         return b""
     return chunk.replace(b" ", before_file).replace(b"\n", after_file)
 
 
 def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return an iterator over chunks of utt2dur or reco2dur with the durations divided by ``speed``."""
-    return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
+    return (replace_values(chunk, [seconds / speed for seconds in parse_column(chunk, 2)]) for chunk in chunks)
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of segments with the times divided by ``speed``.
+    """Yield chunks of segments with the times divided by ``speed``. In ``chunks``, single spaces must separate fields.
 
     Segments with a new duration of :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end
     of the recording, does not change.
@@ -144,7 +141,7 @@ def _find_sox(say: Printer, message: str) -> str:
 def change_speed_of_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the files of a directory at a different speed, except spk2utt and durations, as chunks of content by name.
+    """Return chunks of the content of each file of a directory at a different speed, by name. Omit spk2utt and durations.
 
     ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
     """
@@ -167,8 +164,8 @@ def change_speed_of_files(
     return files
 
 
-def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
-    """Write the sorted and fixed files of a directory with the utterances of ``src`` at several speeds.
+def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
+    """Write the sorted and fixed files of a directory with the utterances of ``src`` at several speeds to a stage.
 
     Sox is not needed and no audio is read. The source may lack durations and spk2utt. ``factors`` are speed factors, such
     as "0.9". Names get a prefix with the factor, except for a factor of 1.
@@ -176,29 +173,29 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), refuse_line))
-    parts: list[dict[str, Iterator[bytes]]] = []
+    files_by_speed: list[dict[str, Iterator[bytes]]] = []
     for factor in factors:
         speed, listings = parse_number(factor.encode()), (stage.find("spk2utt"), utt2spk, wav_scp)
         if speed == 1:
-            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
+            files_by_speed.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
             continue
         speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
-        parts.append(change_speed_of_files(src, factor, speakers, utterances, recordings))
+        files_by_speed.append(change_speed_of_files(src, factor, speakers, utterances, recordings))
         for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
             if path := src.find(name):
-                parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
-    if any("utt2uniq" in part for part in parts):
-        for part in parts:
-            part.setdefault("utt2uniq", map_utterances_to_themselves(src))
-    for name in parts[0]:
-        if all(name in part for part in parts):
-            stage.write(name, sort_lines([part[name] for part in parts]))
+                files_by_speed[-1][name] = scale_durations(renaming.rename_lines(path), speed)
+    if any("utt2uniq" in files for files in files_by_speed):
+        for files in files_by_speed:
+            files.setdefault("utt2uniq", map_utterances_to_themselves(src))
+    for name in files_by_speed[0]:
+        if all(name in files for files in files_by_speed):
+            stage.write(name, sort_lines([files[name] for files in files_by_speed]))
     write_spk2utt(stage)
     fix_stage(say, stage)
 
 
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
-    """Make a directory with the audio at a different speed (Kaldi: perturb_data_dir_speed.sh), and return the exit status.
+    """Make a directory with sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh). Return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -216,7 +213,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     _find_sox(say, "sox: command not found")
     src = DataFiles(source)
     utt2spk = src.require(say)
-    refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
+    refuse_same_directory(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     affixes = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
     with Stage(target, say, sources=[source], changes_sources=True) as stage:
         speakers = Renaming(src.require(say, "spk2utt"), *affixes)
@@ -227,9 +224,9 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
             stage.write(name, chunks)
             if name == "utt2spk":
                 write_spk2utt(stage)
-        for name, get, renaming in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
+        for name, make_file, renaming in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.find(name):
-                get(say.with_name(f"utils/data/get_{name}.sh"), source)
+                make_file(say.with_name(f"utils/data/get_{name}.sh"), source)
             stage.write(name, scale_durations(renaming.rename_lines(src.find(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
         fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
@@ -259,12 +256,12 @@ def perturb_speed_3way(
     feats = f"{target}/feats.scp"
     if os.path.isfile(feats):
         raise say.fail(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
-    refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
+    refuse_same_directory(source, target, "<srcdir> and <destdir> must be different.", say)
     folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
     for folder in folders:
         refuse_target(folder, source)
     with make_temporary_directories(*folders, beside=[source, target]):
-        _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
+        _make_and_combine_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
         return validate_directory(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
@@ -274,10 +271,13 @@ def perturb_speed_3way(
         raise
 
 
-def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
-    """Make ``target`` from directories at speeds 0.9 and 1.1 in ``folders``, and from the source at speed 1.0.
+def _make_and_combine_speeds(
+    say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool
+) -> None:
+    """Make directories at speeds 0.9 and 1.1 in ``folders``, and combine them with the source in ``target``.
 
-    If ``folders`` has a third folder, the copy of the source there, whose names have the prefix sp1.0-, replaces the source.
+    The source is fixed first, and gets durations. If ``folders`` has a third folder, a copy of the source, whose names have
+    the prefix sp1.0-, is written there and combined instead of the source.
     """
     source = src.folder
     with set_status(1):
@@ -387,18 +387,18 @@ def _replace_after_block(path: str, lines: Iterable[bytes]) -> Iterator[None]:
     Raises:
         DataDirError: the temporary file cannot be written.
     """
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary_path = f"{path}.{os.getpid()}.tmp"
     try:
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary_path, "wb") as file:
                 file.writelines(lines)
         except OSError as error:
             raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
         yield
-        os.replace(temporary, path)
+        os.replace(temporary_path, path)
     finally:
         with contextlib.suppress(OSError):  # The file was renamed, or was never created.
-            os.unlink(temporary)
+            os.unlink(temporary_path)
 
 
 def change_recordings(
@@ -408,7 +408,7 @@ def change_recordings(
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Yield the changed lines of wav.scp.
+    """Yield the lines of wav.scp, changed by ``change_chunk`` or ``change_line``.
 
     Args:
         path: path of wav.scp.
@@ -458,7 +458,7 @@ def _has_volume(path: str) -> bool:
         if number == 100:
             break
         if words and words[-1].endswith(b"|"):
-            if b"sox --vol" in b" ".join(words[-11:]):
+            if b"sox --vol" in b" ".join(words[-11:]):  # Kaldi's script searches the last 11 words of a command.
                 return True
         elif words and not OFFSET.search(line.strip()) and b" ".join(words[1:3]) == b"sox --vol":
             return True
@@ -503,7 +503,7 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
                 if stage.find(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        resample_chunk = functools.partial(add_commands, piped=ending, before_file=b" cat ", after_file=ending)
+        resample_chunk = functools.partial(add_commands, after_command=ending, before_file=b" cat ", after_file=ending)
         lines = change_recordings(f"{folder}/wav.scp", resample_line, resample_chunk, may_end_blank=True)
         stage.write("wav.scp", lines)
     return 0

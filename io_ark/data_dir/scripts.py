@@ -61,13 +61,13 @@ class KaldiScript:
         """Parameters of the function after ``say``."""
         return list(inspect.signature(self.function).parameters.values())[1:]
 
-    def get_options(self, *, with_own: bool) -> dict[str, Value]:
-        """Return the default of each option by name. ``with_own`` adds the options that Kaldi's script lacks."""
+    def get_options(self, *, with_extra_options: bool) -> dict[str, Value]:
+        """Return the default of each option by name. ``with_extra_options`` adds the options that Kaldi's script lacks."""
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
-        return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
+        return {name: default for name, default in options.items() if with_extra_options or name not in OWN_OPTIONS}
 
     def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
-        """Return the minimum and the maximum number of arguments for these values of options."""
+        """Return the minimum and the maximum number of arguments if the options have ``values`` (by name)."""
         if self.target == "directories.subset_directory":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
         count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
@@ -139,6 +139,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
     values: dict[str, Value] = {}
 
     def set_option(name: str, text: str) -> None:
+        """Convert the string ``text`` to the option's type, and store the value in ``values``."""
         name = name.replace("-", "_")
         if name not in options:
             raise DataDirError(f"invalid option {format_flag(name)}")
@@ -240,8 +241,8 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
             name, equals, text = argument[2:].partition("=")
             key = name.replace("-", "_")
             if key not in options:
-                known = ", ".join(map(format_flag, options))
-                advice = f"choose from {known}" if known else "this command has no options"
+                choices = ", ".join(map(format_flag, options))
+                advice = f"choose from {choices}" if choices else "this command has no options"
                 raise DataDirError(f"unknown option --{name}: {advice}", status=2)
             default = options[key]
             if not equals:
@@ -258,7 +259,7 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return help lines of options: the flag, the meaning from the Args of the script's function, and the default."""
+    """Return lines of the help text for options: the flag, the meaning from the Args of the script's function, and the default."""
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
@@ -287,7 +288,7 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
         except DataDirError as error:
             error.message = error.message or f"Usage: {os.path.basename(say.name)} {script.usage}"
             raise
-    options = script.get_options(with_own=is_command)
+    options = script.get_options(with_extra_options=is_command)
     if script.command == "combine" and not is_command:
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
@@ -315,7 +316,7 @@ def raise_ended_at_signals() -> Iterator[None]:
 
     def raise_ended(signum: int, frame: object) -> None:
         signal.signal(signum, signal.SIG_DFL)
-        raise Ended(128 + signum)
+        raise Ended(128 + signum)  # Shells report this status for a process that a signal has ended.
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     is_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
@@ -330,7 +331,10 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Run a script with ``run``, and return the exit status. An error is printed as a line that begins with ``name`` (default: ``say.name``)."""
+    """Call ``run``, which runs a script, and return the exit status. Errors and signals are not raised.
+
+    An error is printed as a line that begins with ``name``, by default ``say.name``.
+    """
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
@@ -357,8 +361,8 @@ def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if message:
-            lead = "" if message.startswith(("Usage:", say.name)) else f"{name or say.name}: "
-            sys.stderr.buffer.write(f"{lead}{message}\n".encode("utf-8", "surrogateescape"))
+            prefix = "" if message.startswith(("Usage:", say.name)) else f"{name or say.name}: "
+            sys.stderr.buffer.write(f"{prefix}{message}\n".encode("utf-8", "surrogateescape"))
             sys.stderr.flush()
         return error.status if isinstance(error, DataDirError) else 1
 
@@ -396,7 +400,7 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
     return os.fsencode(program)
 
 
-def install(folder: str, *, force: bool = False) -> list[str]:
+def install_launchers(folder: str, *, force: bool = False) -> list[str]:
     """Write launchers of all scripts into a folder. As in Kaldi, the folder ``data`` within it also has the shell scripts.
 
     Args:
@@ -414,6 +418,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
     _refuse_links(folder)
     for path in paths:
+        # The mark of a launcher is in its first 4096 bytes.
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
         if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
             raise DataDirError(
@@ -456,7 +461,7 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
         say.write(repr(DataDir(folder)))
     else:
-        install(folder, force=bool(values.get("force")))
+        install_launchers(folder, force=bool(values.get("force")))
         say.write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
     return 0
 
@@ -483,8 +488,8 @@ def run_data_command(argv: list[str]) -> int:
         if name in OTHER_COMMANDS:
             return _run_other_command(say, name, arguments)
         if name not in commands:
-            known = ", ".join((*commands, *OTHER_COMMANDS))
-            raise DataDirError(f"there is no command {name!r}: choose from {known}", status=2)
+            choices = ", ".join((*commands, *OTHER_COMMANDS))
+            raise DataDirError(f"there is no command {name!r}: choose from {choices}", status=2)
         return call_script(commands[name], say, arguments, is_command=True)
 
     return run_protected(say, run)

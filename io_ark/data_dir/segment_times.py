@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from io_ark.data_dir.awk_numbers import get_numbers, is_above, is_number
+from io_ark.data_dir.awk_numbers import is_above, is_number, parse_column
 from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.line_fields import get_column
 from io_ark.data_dir.stage import DataDirError
@@ -30,7 +30,7 @@ def compute_segment_durations(
 
     Args:
         segments: path of the file.
-        measure: function that takes the names of recordings and returns a mapping to their durations in seconds. It is
+        measure: function that takes the names of recordings and maps them to their durations in seconds. It is
             called once, and only if a segment lasts to the end of its recording.
 
     Raises:
@@ -40,7 +40,7 @@ def compute_segment_durations(
     durations = measure(names) if names else {}
     lines_before = 0
     for chunk in read_chunks(segments):
-        starts, ends = get_numbers(chunk, 3), get_numbers(chunk, 4)
+        starts, ends = parse_column(chunk, 3), parse_column(chunk, 4)
         for index, name in _find_open_ends(chunk) if names else ():
             ends[index] = durations.get(name, math.nan)
             if not ends[index] > starts[index]:

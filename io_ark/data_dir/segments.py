@@ -96,6 +96,8 @@ class Segment:
 def parse_segment(line: str) -> Segment:
     """Parse a line of a ``segments`` file: ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
+    An end of -1 stands for the end of the recording. Channels count from 0.
+
     Raises:
         FormatError: the line is invalid, or the segment is empty.
 
@@ -181,7 +183,10 @@ class _Cutter:
         self._cached: tuple[str, Wave] | None = None
 
     def __call__(self, key: str, value: str) -> Wave:
-        """Return the audio of the segment with the line ``key value`` of ``segments``."""
+        """Return the audio of the segment ``key value``, a line of ``segments``.
+
+        Raise MissingKeyError if wav.scp lacks the recording. For errors of the segment, see :meth:`Segment.cut`.
+        """
         segment = _parse_value(key, value)
         cached = self._cached
         if cached is None or cached[0] != segment.recording:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, split_lines
 from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
+from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive_integer
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, lock_directories, set_status, warn
 
@@ -20,6 +20,8 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. Return 0.
 
+    Parts that are up to date are not written again (Kaldi: split_data.sh).
+
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
@@ -29,7 +31,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
     Raises:
         DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
     """
-    part_count = parse_positive(number)
+    part_count = parse_positive_integer(number)
     if not part_count:
         say.write(f"Invalid num-split argument {number}")
         raise say.fail("", "the number of parts must be a whole number of 1 or more")
@@ -131,19 +133,19 @@ class _Split:
         """
         path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
-        is_unused = is_repeated = False
+        has_unused_line = has_repeated_line = False
         for lines_before, chunk in number_chunks(read_chunks(path)):
             for number, (line, key) in enumerate(zip(split_lines(chunk), get_column(chunk), strict=True), 1):
                 if not key:
                     make_refusal("Bad line without a key", path)(lines_before + number)
                 parts = parts_of_key.get(key, [])
-                is_unused = is_unused or not parts
-                is_repeated = is_repeated or len(parts) > 1
+                has_unused_line = has_unused_line or not parts
+                has_repeated_line = has_repeated_line or len(parts) > 1
                 for part in parts:
                     lines_of_part[part].append(line)
         for target, lines in zip(self.iterate_part_names(name), lines_of_part, strict=True):
             self.stage.write(target, lines)
-        if is_unused and warns:
+        if has_unused_line and warns:
             warn("filter_scps.pl: warning: some input lines did not get output")
-        if is_repeated and warns:
+        if has_repeated_line and warns:
             warn("filter_scps.pl: warning: some input lines were output to multiple files [OK if splitting per utt]")

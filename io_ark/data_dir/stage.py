@@ -123,7 +123,7 @@ class Printer:
         Args:
             text: Kaldi's message; "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed.
-            file, line, key, status: place of the error and exit status of the script, see :class:`DataDirError`.
+            file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
         if text and (self.as_script or detail):
             self(text)
@@ -198,11 +198,11 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
     directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # By device and inode: descriptor, path, `change`.
-    counted: list[tuple[int, int]] = []
+    counted_identities: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
             if not fcntl:
-                clear_up(folder, is_locked=False, change=is_changed)
+                clear_up_directory(folder, is_locked=False, change=is_changed)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -223,12 +223,12 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
                     fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
                 except OSError:  # The file system does not support locks.
                     is_locked = False
-                clear_up(folder, is_locked=is_locked, change=is_changed)
+                clear_up_directory(folder, is_locked=is_locked, change=is_changed)
             _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
-            counted.append(identity)
+            counted_identities.append(identity)
         yield
     finally:
-        for identity in counted:
+        for identity in counted_identities:
             _lock_counts[identity] -= 1
             if not _lock_counts[identity]:
                 del _lock_counts[identity]
@@ -236,7 +236,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
             os.close(descriptor)
 
 
-def refuse_half_changed(folder: str) -> None:
+def refuse_half_changed_directory(folder: str) -> None:
     """Wait until no job is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
@@ -255,7 +255,7 @@ def refuse_byte_order_mark(path: str) -> None:
         raise DataDirError(STARTS_WITH_MARK, path, 1, key)
 
 
-def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
+def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job needs the temporary files there. Without a lock (Windows, NFS),
@@ -272,29 +272,29 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
     change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Maps lists of changes to their time in ns and renames.
-    skipped: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
+    skipped_processes: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
     with contextlib.suppress(OSError):  # A directory that must not be listed cannot be cleared up.
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
                 continue
-            path = os.path.join(folder, name)
+            path, (file_name, machine, process) = os.path.join(folder, name), match.groups()
             status = os.lstat(path)
-            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED_SECONDS
+            is_leftover = (is_locked and machine == _MACHINE) or time.time() - status.st_mtime > _ABANDONED_SECONDS
             if not stat.S_ISREG(status.st_mode):
                 continue
-            if match[1] == _CHANGES:
-                renames = read_changes(folder, name, match[3]) if match[2] == _MACHINE else []
+            if file_name == _CHANGES:
+                renames = read_changes(folder, name, process) if machine == _MACHINE else []
                 if not renames:
-                    skipped.add((match[2], match[3]))
+                    skipped_processes.add((machine, process))
                     if path not in _reported:
                         _reported.add(path)
-                        reason = "the list is invalid" if match[2] == _MACHINE else "another machine wrote the list"
+                        reason = "the list is invalid" if machine == _MACHINE else "another machine wrote the list"
                         warn(f"{path}: this list of changes is ignored, because {reason}: delete the list if no job is "
                              "running")  # fmt: skip
                 elif is_leftover:
                     change_lists[name] = _get_change_time(status), renames
             if is_leftover:
-                leftovers.append((name, (match[2], match[3])))
+                leftovers.append((name, (machine, process)))
     if not change:
         if change_lists:
             message = (
@@ -305,10 +305,10 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         return
     newer_names: list[str] = []
     for time_of_list, renames in change_lists.values():
-        outdated = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
-        newer_names += [new or old for old, new in outdated]
-        apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
-    names = [name for name, process in leftovers if process not in skipped]
+        outdated_renames = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
+        newer_names += [new or old for old, new in outdated_renames]
+        apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], then=UNFINISHED)
+    names = [name for name, owner in leftovers if owner not in skipped_processes]
     for name in names:
         # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
@@ -334,7 +334,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that the temporary file ``name`` lists; [] if one cannot be from the process with id ``process``."""
+    """Return the renames that the temporary file ``name`` lists; [] if the process ``process`` cannot have listed them."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -353,7 +353,8 @@ def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
         if name != os.path.normpath(name) or not is_inside(folder, name):
             return False
     if new and (match := _TEMPORARY.fullmatch(old)):
-        return (_unescape_name(match[1]), match[2], match[3]) == (new, _MACHINE, process)
+        file_name, *machine_and_process = match.groups()
+        return _unescape_name(file_name) == new and machine_and_process == [_MACHINE, process]
     return bool(_OWN_FILE.fullmatch(old)) and new in ("", os.path.join(BACKUP, old))
 
 
@@ -365,7 +366,7 @@ def is_inside(folder: str, name: str) -> bool:
     return is_plain and not any(os.path.lexists(path) and is_not_directory(path) for path in paths)
 
 
-def check_replaceable(folder: str, name: str) -> None:
+def refuse_irreplaceable_file(folder: str, name: str) -> None:
     """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
@@ -379,19 +380,20 @@ def check_replaceable(folder: str, name: str) -> None:
 def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
     """Rename and remove files of a directory, and remove folders that become empty.
 
-    A missing file was renamed or removed before, and is skipped.
+    Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
+    renamed or removed before, and is skipped.
 
     Raises:
         DataDirError: a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
     """
-    emptied = set()
+    parents = set()  # Folders of the removed files.
     for old, new in renames:
         target = os.path.join(folder, new or old)
         try:
             with contextlib.suppress(FileNotFoundError):
                 if not new:
                     os.unlink(target)
-                    emptied.add(os.path.dirname(old))
+                    parents.add(os.path.dirname(old))
                 elif os.path.lexists(os.path.join(folder, old)):
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
@@ -400,7 +402,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
             raise DataDirError(
                 f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
             ) from None
-    for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
+    for base in sorted({*parents, *map(os.path.dirname, parents)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
 
@@ -451,7 +453,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the target of each link in a directory, and if the target is a link, its target, and so on."""
+    """Yield the target of each link to a file in a directory, and if the target is a link, its target, and so on."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
@@ -494,7 +496,7 @@ def refuse_target(target: str, *sources: str) -> None:
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
-        check_replaceable(target, name)
+        refuse_irreplaceable_file(target, name)
 
 
 def _refuse_url(folder: str) -> None:
@@ -524,7 +526,7 @@ def make_directory(folder: str) -> list[str]:
 
 
 def remove_empty_folders(folders: Iterable[str]) -> None:
-    """Remove each folder that is empty, in the order of ``folders``. All other folders stay."""
+    """Remove each folder that is empty, in the order of ``folders``. Keep all other folders."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -602,7 +604,7 @@ class Stage(DataFiles):
         self._say, self._sources = say, sources
         self._new: dict[str, str | None] = {}  # Maps changed files to temporary files, or to None to remove the file.
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
-        self._temporaries: list[str] = []
+        self._temporaries: list[str] = []  # Paths of all temporary files.
         changed_folders, read_folders = ([folder, *sources], ()) if changes_sources else ([folder], sources)
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
@@ -633,9 +635,8 @@ class Stage(DataFiles):
         for path in self._temporaries:
             with contextlib.suppress(OSError):  # A file that was put in place no longer has its temporary name.
                 os.unlink(path)
-        remove_empty_folders(
-            self._new_folders
-        )  # Remove them before the lock is released, so that no other job writes there.
+        # Remove the folders before the lock is released, so that no other job writes there.
+        remove_empty_folders(self._new_folders)
         self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -672,7 +673,7 @@ class Stage(DataFiles):
 
         Raise DataDirError if the file cannot be written or replaced.
         """
-        check_replaceable(self.folder, name)
+        refuse_irreplaceable_file(self.folder, name)
         path = self.make_temporary_path(name)
         try:
             with open(path, "xb", BUFFER_BYTES) as file:
@@ -706,10 +707,12 @@ class Stage(DataFiles):
             for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
 
-    def write_from(self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
-        """Copy files of another directory, or if ``make`` is passed, write its result for the path of each file instead.
+    def write_files_from(
+        self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None
+    ) -> None:
+        """Copy the files ``names``, separated by spaces, from another directory. Missing files are skipped.
 
-        ``names`` are separated by spaces. Missing files are skipped.
+        If ``make`` is passed, write the chunks that ``make(path)`` returns instead of the content of each file.
         """
         for name in names.split():
             if path := source.find(name):
@@ -727,7 +730,7 @@ class Stage(DataFiles):
 
     def remove(self, name: str) -> None:
         """Remove the file ``name`` of the directory when the stage is committed."""
-        check_replaceable(self.folder, name)
+        refuse_irreplaceable_file(self.folder, name)
         self._set_new_version(name, None)
 
     def discard_backup(self) -> None:
@@ -799,7 +802,7 @@ class Stage(DataFiles):
                 reason = "but is not written by this job." if is_in_source else not_in_source
                 self._say(f"file {name} exists in dest {self.folder} {reason}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
-                check_replaceable(self.folder, backup := os.path.join(BACKUP, name))
+                refuse_irreplaceable_file(self.folder, backup := os.path.join(BACKUP, name))
                 renames.append((name, backup))
         return renames
 

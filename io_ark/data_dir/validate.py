@@ -11,7 +11,7 @@ from itertools import zip_longest
 from io_ark.data_dir.awk_numbers import is_above, is_number, parse_decimals, parse_number
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, get_field, sort_unique_values, split_fields
-from io_ark.data_dir.line_order import find_unsorted
+from io_ark.data_dir.line_order import find_unsorted_key
 from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.segment_times import is_interval
 from io_ark.data_dir.speaker_lists import convert_to_utt2spk
@@ -23,7 +23,7 @@ from io_ark.data_dir.stage import (
     Printer,
     decode_key,
     refuse_byte_order_mark,
-    refuse_half_changed,
+    refuse_half_changed_directory,
 )
 
 _ILLEGAL = {
@@ -56,12 +56,12 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
+        unsorted_line: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
         is_ended: True if the last line ends with a newline.
     """
 
     def __init__(self, file: str, number: int = 1) -> None:
-        self.file, self.field, self.unsorted, self.is_ended = file, number, 0, True
+        self.file, self.field, self.unsorted_line, self.is_ended = file, number, 0, True
         if number == 2:
             self.keys = sort_unique_values(file, 2, awk=True)
             self.line_count = len(self.keys)
@@ -70,7 +70,7 @@ class KeyList:
         for chunk in read_chunks(file):
             self.keys += get_column(chunk, awk=True)
             self.is_ended = chunk.endswith(b"\n")
-        self.unsorted = find_unsorted(self.keys, None)
+        self.unsorted_line = find_unsorted_key(self.keys, None)
         self.line_count = len(self.keys) - (not self.is_ended)
 
 
@@ -107,21 +107,25 @@ class Check(DataFiles):
             self._lists[name, number] = key_list
         return self._lists[name, number]
 
-    def check_sorted(self, name: str) -> None:
+    def check_key_order(self, name: str) -> None:
         """Raise DataDirError unless the keys of the file ``name`` increase, and its last line ends with a newline."""
         key_list = self.read_keys(name)
         if not key_list.is_ended:
             problem = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
             raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
-        if key_list.unsorted:
-            previous, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
+        if key_list.unsorted_line:
+            previous, key = key_list.keys[key_list.unsorted_line - 2 : key_list.unsorted_line]
             problem = f"follows {decode_key(previous)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
             if key == previous:
                 problem = "is a duplicate key: remove one of the lines"
             elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
                 problem = f"the first line {STARTS_WITH_MARK}"
             raise self.say.fail(
-                f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
+                f"file {key_list.file} is not sorted or has duplicates",
+                problem,
+                key_list.file,
+                key_list.unsorted_line,
+                key,
             )
 
     def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
@@ -141,22 +145,24 @@ class Check(DataFiles):
                 f"[Lengths are {expected.file}={expected.line_count} versus {actual.file}={actual.line_count}]"
             )
         is_expected_missing = actual_key is None or (expected_key is not None and expected_key < actual_key)
-        has, lacks, key = (expected, actual, expected_key) if is_expected_missing else (actual, expected, actual_key)
-        add = "add the key"
-        if lacks.field == 2:  # `lacks` is segments, whose second field is a recording.
+        list_with_key, list_without_key, key = (
+            (expected, actual, expected_key) if is_expected_missing else (actual, expected, actual_key)
+        )
+        remedy = "add the key"
+        if list_without_key.field == 2:  # The list is from segments, whose second field is a recording.
             recording = decode_key(key or b"")
-            add = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
-        advice = f"is missing, but is in {has.file}: {add}, or let kaldi-compat data fix remove the key"
-        raise self.say.fail("", advice, lacks.file, line_number, key)
+            remedy = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
+        advice = f"is missing, but is in {list_with_key.file}: {remedy}, or let kaldi-compat data fix remove the key"
+        raise self.say.fail("", advice, list_without_key.file, line_number, key)
 
     def check_values(self, name: str) -> None:
         """Check the lines of the file ``name`` by its rule in ``_VALUES``. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
-        name_of_check, advice, message, print_as = _VALUES[name]
+        name_of_check, advice, message, line_format = _VALUES[name]
         for line_number, line in find_bad_lines(self.locate(name), globals()[name_of_check]):
-            if print_as:
-                self.say.write(print_as.format(line_number, decode_key(line.rstrip(b"\n"))))
+            if line_format:
+                self.say.write(line_format.format(line_number, decode_key(line.rstrip(b"\n"))))
             raise self.say.fail(message, advice, self.locate(name), line_number, get_field(line))
 
     def read_recordings(self) -> KeyList:
@@ -164,10 +170,14 @@ class Check(DataFiles):
         return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
-        """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments."""
+        """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments.
+
+        ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the keys of the file
+        ``other``. ``text`` is a part of Kaldi's message for different keys; "-" stands for a message with the file name only.
+        """
         if not self.find(name):
             return
-        self.check_sorted(name)
+        self.check_key_order(name)
         for step in steps.split(","):
             if step == "values":
                 self.check_values(name)
@@ -207,7 +217,7 @@ def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], g
     if any(get_column(chunk, 3, awk=True)):
         return False
     values = set(get_column(chunk, 2, awk=True)) - good_values
-    if not all(value and is_good([b"x", value]) for value in values):
+    if not all(value and is_good([b"name", value]) for value in values):
         return False
     good_values |= values
     return True
@@ -219,15 +229,15 @@ def run_image_script(script: str, *arguments: str) -> int:
 
     sys.stdout.flush()
     status = subprocess.call(["sh", "-c", 'exec "$0" "$@"', f"image/{script}", *arguments])
-    return status if status >= 0 else 128 - status
+    return status if status >= 0 else 128 - status  # subprocess returns -N for signal N, and shells return 128 + N.
 
 
-def is_warp(fields: list[bytes]) -> bool:
+def has_warp_factor(fields: list[bytes]) -> bool:
     """Return True if the fields are a name and a VTLN factor between 0.5 and 1.5."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
 
-def has_positive(fields: list[bytes]) -> bool:
+def has_positive_value(fields: list[bytes]) -> bool:
     """Return True if the fields are a name and a value that awk considers to be above 0."""
     return len(fields) == 2 and is_above(fields[1], b"0")
 
@@ -237,32 +247,32 @@ def is_segment(fields: list[bytes]) -> bool:
     return len(fields) == 4 and is_interval(fields[2], fields[3])
 
 
-def is_gender(fields: list[bytes]) -> bool:
+def has_gender(fields: list[bytes]) -> bool:
     """Return True if the fields are a speaker and a gender, ``m`` or ``f``."""
     return len(fields) == 2 and fields[1] in (b"m", b"f")
 
 
-def is_channel(fields: list[bytes]) -> bool:
+def has_channel(fields: list[bytes]) -> bool:
     """Return True if the fields are a recording, a file and a channel: ``A``, ``B`` or ``1``."""
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
 
 def has_positive_integer(fields: list[bytes]) -> bool:
     """Return True if the fields are a name and a positive whole number."""
-    return has_positive(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
+    return has_positive_value(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
 
 # Columns: a file, the check of its lines, the advice for a bad line, Kaldi's message, and the format in which Kaldi shows
 # the line.
 _TABLE = """
-spk2gender|is_gender|write a speaker, and m or f|Mal-formed spk2gender file|
-spk2warp|is_warp|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
-utt2warp|is_warp|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
-utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
+spk2gender|has_gender|write a speaker, and m or f|Mal-formed spk2gender file|
+spk2warp|has_warp_factor|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
+utt2warp|has_warp_factor|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
+utt2dur|has_positive_value|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
 utt2num_frames|has_positive_integer|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
-reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
+reco2dur|has_positive_value|bad line: write a positive number of seconds||Bad line : {1}
 segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
-reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
+reco2file_and_channel|has_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
 """
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 
@@ -294,7 +304,7 @@ def validate_directory(
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
-    refuse_half_changed(folder or os.curdir)
+    refuse_half_changed_directory(folder or os.curdir)
     if check.find("images.scp") and say.as_script:
         options = {"--no-feats": no_feats, "--no-text": no_text, "--no-spk-sort": no_spk_sort, "--non-print": non_print}
         return run_image_script("validate_data_dir.sh", *filter(options.get, options), folder)
@@ -350,10 +360,10 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         say("WARNING: you have only one speaker.  This probably a bad idea.")
         say.write("   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html")
         say.write("   for more information.")
-    check.check_sorted("utt2spk")
-    if not no_spk_sort and (not is_equal or check.read_keys("spk2utt").unsorted):
+    check.check_key_order("utt2spk")
+    if not no_spk_sort and (not is_equal or check.read_keys("spk2utt").unsorted_line):
         check_speaker_order(check, utt2spk)
-    check.check_sorted("spk2utt")
+    check.check_key_order("spk2utt")
     if is_equal:
         return
 
@@ -367,8 +377,12 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     )
     if difference := find_first_difference(lines, expected_lines):
         line_number, (line_of_utt2spk, line_of_spk2utt) = difference
-        texts = [repr(decode_key(line)) if line else "no such line" for line in (line_of_utt2spk, line_of_spk2utt)]
-        problem = f"has {texts[0]}, but spk2utt has {texts[1]}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        shown_lines = [
+            repr(decode_key(line)) if line else "no such line" for line in (line_of_utt2spk, line_of_spk2utt)
+        ]
+        problem = (
+            f"has {shown_lines[0]}, but spk2utt has {shown_lines[1]}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        )
         key = get_field(line_of_utt2spk or line_of_spk2utt or b"")
         raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
@@ -377,15 +391,15 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
     """Raise DataDirError unless the speakers in the file ``utt2spk`` are sorted."""
     previous = b""
     for line_number, line in enumerate(read_lines(utt2spk), 1):
-        name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
-        if name < previous:
+        speaker = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
+        if speaker < previous:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
-            problem = f"its speaker {decode_key(name.strip())} comes after {decode_key(previous.strip())}"
+            problem = f"its speaker {decode_key(speaker.strip())} comes after {decode_key(previous.strip())}"
             key = get_field(line)
-            advice = f"{advise_speaker_order(key, name.strip())}, or pass --no-spk-sort"
+            advice = f"{advise_speaker_order(key, speaker.strip())}, or pass --no-spk-sort"
             raise check.say.fail("", f"{problem}: {advice}", utt2spk, line_number, key)
-        previous = name
+        previous = speaker
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
@@ -410,7 +424,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
         raise check.say.fail(message, advice, path, *unprintable_lines[0])
     check_text(check.say.with_name("utils/validate_text.pl"), path)
-    check.check_sorted("text")
+    check.check_key_order("text")
     keys: dict[bytes, bytes] = {}
     for chunk in read_chunks(path):
         for symbol, pattern in _ILLEGAL.items():
@@ -451,7 +465,7 @@ def _is_printable(char: str) -> bool:
 def check_recordings(check: Check) -> None:
     """Check wav.scp, segments and reco2file_and_channel, and their keys. Raise DataDirError for the first fault."""
     say, path = check.say, check.locate("wav.scp")
-    check.check_sorted("wav.scp")
+    check.check_key_order("wav.scp")
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             message = "Please do not use tilde (~) in your wav.scp."
@@ -459,7 +473,7 @@ def check_recordings(check: Check) -> None:
     utterances, segments = check.read_keys("utt2spk"), check.find("segments")
     message = "utterance lists extracted from utt2spk and wav.scp"
     if segments:
-        check.check_sorted("segments")
+        check.check_key_order("segments")
         check.check_values("segments")
         segment_keys = check.read_keys("segments")
         if check.find("text") and segment_keys.keys != utterances.keys:
@@ -474,7 +488,7 @@ def check_recordings(check: Check) -> None:
     check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"
     if check.find(name):
-        check.check_sorted(name)
+        check.check_key_order(name)
         check.check_values(name)
         if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.locate(name))):
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")

@@ -84,7 +84,7 @@ class AcousticModelCodec(Codec[AcousticModel]):
             return AcousticModel(transitions, None)
         if source.peek(11) == b"<DIMENSION>":
             return AcousticModel(transitions, self._mixtures.read_body(source, binary))
-        if not _TOKEN.match(source.peek(100)):
+        if not _TOKEN.match(source.peek(100)):  # A token has fewer than 100 bytes.
             source.fail("expected Gaussian mixtures or a network after the transition model: pass a final.mdl of Kaldi")
         if start:
             source.fail("a network extends to the end of the file: store it in a file, not in an archive", start)

@@ -37,12 +37,12 @@ class Segments(NamedTuple):
 
     @property
     def lengths(self) -> Indices:
-        """Number of frames of each phone."""
+        """Number of frames of each phone, (phones,)."""
         return np.diff(self.bounds)
 
     @property
     def owners(self) -> Indices:
-        """Index of the alignment that each phone belongs to."""
+        """Index of the alignment that each phone belongs to, (phones,)."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
@@ -99,8 +99,8 @@ class AlignedFrames(NamedTuple):
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
         is_step = states[1:] != states[:-1]
-        inner = edges[(edges > 0) & (edges < len(states))]
-        is_step[inner - 1] = False
+        inner_edges = edges[(edges > 0) & (edges < len(states))]
+        is_step[inner_edges - 1] = False  # A change of state between two alignments is not a step.
         steps = np.flatnonzero(is_step)
         return cls(numbers, edges, states, loops, steps, _are_reordered(edges, loops, steps))
 
@@ -114,12 +114,12 @@ def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
     steps_with_loop = steps[loops[steps] | loops[steps + 1]]
     indices = np.searchsorted(steps_with_loop, bounds)  # Index of the first such step of each alignment.
     has_step = indices[1:] > indices[:-1]
-    decisive = steps_with_loop[indices[:-1][has_step]]
-    if (loops[decisive] & loops[decisive + 1]).any():
+    decisive_steps = steps_with_loop[indices[:-1][has_step]]
+    if (loops[decisive_steps] & loops[decisive_steps + 1]).any():
         message = "an alignment has self-loops of two states in succession"
         raise FormatError(f"{message}: check that the model belongs to the alignments")
     reordered = np.zeros(len(bounds) - 1, bool)
-    reordered[has_step] = loops[decisive]
+    reordered[has_step] = loops[decisive_steps]
     no_step = ~has_step & (np.diff(bounds) > 0)
     reordered[no_step] = loops[bounds[1:][no_step] - 1] & ~loops[bounds[:-1][no_step]]
     return reordered
@@ -160,16 +160,16 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     phone_of = np.append(np.int32(0), model.tuples[:, 0])  # Phone of each transition-state, counted from 1.
     # A phone ends after its transition to the final state. In a reordered alignment, self-loops follow this transition,
     # and the phone ends after them.
-    leaving = np.flatnonzero(~frames.loops)
-    is_final = model.maps.is_final[frames.ids[leaving]]
-    final = leaving[is_final]  # Frames with a transition to the final state.
-    next_alignment = np.searchsorted(bounds, final, side="right")
-    next_leaving = np.append(leaving, len(states))[1:][is_final]
+    leaving_frames = np.flatnonzero(~frames.loops)
+    is_final = model.maps.is_final[frames.ids[leaving_frames]]
+    final_frames = leaving_frames[is_final]  # Frames with a transition to the final state.
+    next_alignment = np.searchsorted(bounds, final_frames, side="right")
+    next_leaving = np.append(leaving_frames, len(states))[1:][is_final]
     phone_ends = np.where(
-        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final + 1
+        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final_frames + 1
     )
     before_loop = steps[frames.loops[steps + 1]]  # Frames that are followed by a self-loop of a different state.
-    last_final = np.searchsorted(final, before_loop, side="right") - 1
+    last_final = np.searchsorted(final_frames, before_loop, side="right") - 1
     if (before_loop + 1 < np.append(phone_ends, 0)[last_final]).any():
         message = "a phone is followed by a self-loop of another state"
         raise FormatError(f"{message}: check that the model belongs to the alignments")
@@ -187,7 +187,7 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     late_starts = starts[model.tuples[states[starts] - 1, 1] != 0]
     first_states = [model.topology.entry(phone)[0] for phone in phone_of[states[late_starts]]]
     late_starts = late_starts[[state.forward_pdf_class != NO_PDF for state in first_states]]
-    complete = np.ones(len(bounds) - 1, bool)
-    complete[np.searchsorted(bounds, np.append(open_ends - 1, late_starts), side="right") - 1] = False
+    is_complete = np.ones(len(bounds) - 1, bool)
+    is_complete[np.searchsorted(bounds, np.append(open_ends - 1, late_starts), side="right") - 1] = False
     counts = np.diff(np.searchsorted(ends, bounds, side="right"))
-    return Segments(np.append(starts, len(states)), phones, counts, complete)
+    return Segments(np.append(starts, len(states)), phones, counts, is_complete)

@@ -91,6 +91,7 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
                 sink.write(encode_int32(state.self_loop_pdf_class))
             sink.write(encode_int32(len(state.transitions)))
             for target, probability in state.transitions:
+                # In Kaldi's binary format, a byte with the size precedes a number.
                 sink.write(encode_int32(target) + b"\4" + np.float32(probability).tobytes())
 
 
@@ -119,7 +120,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
 
 
 def _read_phones(source: Source) -> list[int]:
-    """Read the phones of an entry of a topology in text, with the tokens before and after them."""
+    """Read the phones of a topology entry in text, including the opening and the closing token of the list."""
     expect_token(source, False, b"<ForPhones>")
     phones = []
     while (token := source.read_token()) != b"</ForPhones>":
@@ -174,7 +175,7 @@ def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _format_state(number: int, state: HmmState, is_hmm: bool) -> str:
-    """Return the text of state ``number`` of an HMM. If ``is_hmm``, a state has one pdf-class, otherwise two."""
+    """Format state ``number`` of an HMM as text. If ``is_hmm``, a state has one pdf-class, otherwise two."""
     parts = [f"<State> {number} "]
     if state.forward_pdf_class != NO_PDF and is_hmm:
         parts.append(f"<PdfClass> {state.forward_pdf_class} ")
@@ -196,7 +197,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         token = expect_token(source, binary, b"<Triples>", b"<Tuples>")
         count = read_size(source, binary, "the number of states of a transition model")
         columns = 3 if token == b"<Triples>" else 4
-        if binary:
+        if binary:  # The fields of a record are named a, b, c and d. A byte with its size precedes each integer.
             records = read_sized_records(
                 source, create_sized_layout(np.int32, *"abcd"[:columns]), count, "states of a transition model"
             )
@@ -221,7 +222,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         end = b"" if binary else b"\n"
         sink.write(b"<TransitionModel> " + end)
         self._topology.write_body(sink, value.topology, binary)
-        if binary:
+        if binary:  # The fields are named as in read_body. A field a_size holds the size in bytes of the field a.
             records = np.empty(len(value.tuples), create_sized_layout(np.int32, *"abcd"[:columns]))
             for i, name in enumerate("abcd"[:columns]):
                 records[name + "_size"], records[name] = 4, value.tuples[:, i]
@@ -297,6 +298,7 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
     """
     open_nodes: list[_OpenNode] = []
     while True:
+        # Tokens of a leaf (ConstantEventMap), a table (TableEventMap), a question (SplitEventMap) and a missing node.
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
         node: EventMap | None = None
         if token == b"CE":
@@ -346,6 +348,7 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
             buffer.write(b"CE " + _encode_int(node.pdf, binary))
         elif isinstance(node, Table):
             count = len(node.children)
+            # The byte -4 (0xfc) marks an unsigned integer of 4 bytes.
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
             buffer.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
             stack += [b") " + end, *reversed(node.children)]

@@ -120,13 +120,13 @@ class AlignmentConverter:
         frames = AlignedFrames.from_ids(self.old, ids, bounds)
         segments = split_frames(self.old, frames)
         if not segments.complete.all():
-            return self._convert_usable(frames, segments.complete)._replace(is_truncated=~segments.complete)
+            return self._convert_usable_alignments(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last_shift = self._map_phones(segments.phones), self.subsampling - 1
         shifts = range(last_shift, -1, -1) if self.repeat_frames else (last_shift,)
         lengths, short = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short, axis=0)
         if is_short.any():
-            converted = self._convert_usable(frames, ~is_short)
+            converted = self._convert_usable_alignments(frames, ~is_short)
             return converted._replace(is_short=converted.is_short | is_short)
         first_ids = self._find_first_ids(phones, segments.owners)
         versions = [self._convert_phones(frames, segments, phones, first_ids, counts) for counts in lengths]
@@ -135,8 +135,8 @@ class AlignmentConverter:
         ids_of_versions = _interleave_versions(versions, sizes)
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
-    def _convert_usable(self, frames: AlignedFrames, usable: Mask) -> Converted:
-        """Convert the alignments that the mask ``usable`` selects. In the result, all others have no frames."""
+    def _convert_usable_alignments(self, frames: AlignedFrames, usable: Mask) -> Converted:
+        """Convert the alignments that the mask ``usable`` selects. All other alignments get no frames."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
         lengths, is_short = np.zeros_like(sizes), np.zeros_like(usable)
@@ -147,11 +147,11 @@ class AlignmentConverter:
         """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
         if self.phone_map is None:
             return phones
-        distinct, indices = np.unique(phones, return_inverse=True)
-        for phone in distinct.tolist():
+        distinct_phones, indices = np.unique(phones, return_inverse=True)
+        for phone in distinct_phones.tolist():
             if phone not in self.phone_map:
                 raise FormatError(f"the phone map has no entry for phone {phone}: add the phone to the map")
-        return np.array([self.phone_map[phone] for phone in distinct.tolist()], np.int32)[indices]
+        return np.array([self.phone_map[phone] for phone in distinct_phones.tolist()], np.int32)[indices]
 
     def _compute_lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
         """Return the new number of frames of each phone, and a mask of the alignments with too few frames.
@@ -166,14 +166,14 @@ class AlignmentConverter:
         ends = segments.bounds - segments.bounds[np.append(first_phones[segments.owners], 0)] + shift
         lengths = (ends[:-1] + segments.lengths) // self.subsampling - ends[:-1] // self.subsampling
         distinct, indices = np.unique(phones, return_inverse=True)
-        minimum = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[indices]
-        for alignment in np.unique(segments.owners[lengths < minimum]).tolist():
-            part = slice(first_phones[alignment], first_phones[alignment] + segments.counts[alignment])
-            balanced = _balance_lengths(lengths[part].tolist(), minimum[part].tolist())
-            if balanced is None:
+        min_lengths = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[indices]
+        for alignment in np.unique(segments.owners[lengths < min_lengths]).tolist():
+            phone_range = slice(first_phones[alignment], first_phones[alignment] + segments.counts[alignment])
+            balanced_lengths = _balance_lengths(lengths[phone_range].tolist(), min_lengths[phone_range].tolist())
+            if balanced_lengths is None:
                 is_short[alignment] = True
             else:
-                lengths[part] = balanced
+                lengths[phone_range] = balanced_lengths
         return lengths, is_short
 
     def _convert_phones(
@@ -185,7 +185,7 @@ class AlignmentConverter:
         :meth:`_find_first_ids`. A phone whose length and topology do not change keeps the old path. Any other phone
         gets a random path.
         """
-        keeps_path = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
+        keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
         states = self.old.tuples[frames.states[old_frames] - 1, 1]
         transitions = self.old.maps.place[frames.ids[old_frames]]
@@ -201,8 +201,9 @@ class AlignmentConverter:
         _move_self_loops(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
         return result
 
-    def _has_other_topology(self, old: Integers, new: Integers) -> Mask:
+    def _find_changed_topologies(self, old: Integers, new: Integers) -> Mask:
         """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
+        # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
         pairs, indices = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
@@ -237,8 +238,8 @@ class AlignmentConverter:
         """
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
-        distinct, indices = np.unique(phones, return_inverse=True)
-        hmms = [self.new.topology.entry(phone) for phone in distinct.tolist()]
+        distinct_phones, indices = np.unique(phones, return_inverse=True)
+        hmms = [self.new.topology.entry(phone) for phone in distinct_phones.tolist()]
         for entry in dict.fromkeys(hmms):  # Phones with equal HMMs are converted together.
             rows = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[indices])
             num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[rows[0]]))
@@ -272,6 +273,7 @@ def _number_windows(windows: Integers) -> Indices:
 def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | None:
     """Move frames between phones until every phone has the minimum length. Return None if there are too few frames.
 
+    ``lengths`` has the number of frames of each phone. It is changed in place and returned.
     The phones that lack frames take turns. A phone takes one frame from the nearest phone that can spare a frame, where
     the distance is the number of frames between the two phones. In a tie, the earlier phone gives the frame.
     """
@@ -300,7 +302,7 @@ def _count_frames_between(lengths: Sequence[int], phone: int, other: int) -> int
 
 
 def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
-    """Interleave versions of alignments: the first frame of every version, then every second frame, and so on.
+    """Interleave versions of each alignment: the first frames of all versions, then their second frames, and so on.
 
     A version has the transition-ids of all alignments, and its ``sizes`` are the numbers of frames of the alignments.
     """
@@ -321,18 +323,18 @@ def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, cho
     """
     if not chosen.any():
         return
-    states, leaves = model.maps.state[ids], ~model.maps.is_self_loop[ids]
-    begins = np.append(True, states[1:] != states[:-1])
-    begins[bounds[:-1]] = True
-    visits = np.flatnonzero(begins)
-    loops_follow = np.repeat(leaves[visits], np.diff(np.append(visits, len(ids))))
-    begins |= leaves & loops_follow
-    begins[1:] |= leaves[:-1] & ~loops_follow[1:]
+    states, is_leaving = model.maps.state[ids], ~model.maps.is_self_loop[ids]
+    is_run_start = np.append(True, states[1:] != states[:-1])
+    is_run_start[bounds[:-1]] = True
+    visit_starts = np.flatnonzero(is_run_start)
+    loops_follow = np.repeat(is_leaving[visit_starts], np.diff(np.append(visit_starts, len(ids))))
+    is_run_start |= is_leaving & loops_follow
+    is_run_start[1:] |= is_leaving[:-1] & ~loops_follow[1:]
     # A run is the frames of one visit to a state: its self-loops, and the transition to the next state. All self-loops
     # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
-    runs = np.flatnonzero(begins)
-    is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
-    first_frames, last_frames = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
+    run_starts = np.flatnonzero(is_run_start)
+    is_chosen = np.repeat(chosen, np.diff(bounds))[run_starts]
+    first_frames, last_frames = run_starts[is_chosen], np.append(run_starts[1:], len(ids))[is_chosen] - 1
     ids[first_frames], ids[last_frames] = ids[last_frames], ids[first_frames]
 
 

@@ -46,7 +46,7 @@ def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
 
 
 def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
-    """Return the diagonal (dim) and the off-diagonal (dim - 1) of ``rows @ matrix @ rows.T``, and the matrix ``rows``.
+    """Return the diagonal (dim,) and the off-diagonal (dim - 1,) of ``rows @ matrix @ rows.T``, and also ``rows``.
 
     The orthogonal matrix ``rows`` (dim, dim) makes the symmetric ``matrix`` tridiagonal.
     """
@@ -85,11 +85,11 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
-    """Replace the diagonal of a tridiagonal matrix with the eigenvalues, and apply the rotations to ``rows``, in place.
+    """Diagonalize the result of :func:`_tridiagonalize`: ``diagonal`` gets the eigenvalues, ``rows`` the eigenvectors.
 
-    Raise FormatError if the algorithm does not converge.
+    All arguments are changed in place. Raise FormatError if the algorithm does not converge.
     """
-    # As in Kaldi, the tolerance doubles every 50 steps if more than 100 + 2 * dim steps are needed.
+    # As in Kaldi, at most 500 + 4 * dim steps are run. After 100 + 2 * dim steps, the tolerance doubles every 50 steps.
     dim, epsilon = len(diagonal), EPSILON
     for step in range(500 + 4 * dim):
         if step >= 100 + 2 * dim and (step - 100 - 2 * dim) % 50 == 0:
@@ -112,7 +112,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
-    """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``, in place."""
+    """Run one QR step with a Wilkinson shift on rows ``start`` to ``end - 1`` of the matrix in :func:`_diagonalize`."""
     half = (diagonal[end - 2] - diagonal[end - 1]) / 2
     scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
     half, corner = half / scale, off_diagonal[end - 2] / scale

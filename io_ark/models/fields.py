@@ -93,7 +93,7 @@ class ModelCodec(Codec[Any]):
             if field.counted:
                 count = read_size(source, binary, "the number of Gaussians")
             if field.stacked:
-                values[field.name] = _read_stacked(source, binary, field.codec, count)
+                values[field.name] = _read_stacked_arrays(source, binary, field.codec, count)
             else:
                 values[field.name] = array = field.codec.read_body(source, binary)
                 count = count or np.size(array)
@@ -117,7 +117,7 @@ class ModelCodec(Codec[Any]):
         sink.write(b"</%s> %s" % (self.token, end))
 
 
-def _read_stacked(source: Source, binary: bool, codec: Codec[Any], count: int) -> Array:
+def _read_stacked_arrays(source: Source, binary: bool, codec: Codec[Any], count: int) -> Array:
     """Read ``count`` arrays of the same shape, and return them as one array with ``count`` as its first dimension.
 
     A wrong count does not allocate memory, because the arrays are read one by one until the file ends.

@@ -103,7 +103,7 @@ class Plda:
         within_covar_scale: float = 0.3,
         between_covar_scale: float = 0.7,
     ) -> Plda:
-        """Return a model adapted to vectors of unknown speakers from another domain, like ``ivector-adapt-plda``.
+        """Return a model adapted to vectors of unknown speakers of another domain, like Kaldi's ``ivector-adapt-plda``.
 
         The mean becomes the mean of the vectors. In directions in which the variance of the vectors exceeds the total
         variance of the model, parts of the excess are added to both covariances of the model.
@@ -139,12 +139,12 @@ class Plda:
         )  # fmt: skip
         rotation = vectors_of_variance.T
         within, between = ((rotation * share) @ rotation.T for share in (1 / (1 + self.psi), self.psi / (1 + self.psi)))
-        for i, (value, own_within, own_between) in enumerate(
+        for i, (value, within_variance, between_variance) in enumerate(
             zip(values.tolist(), np.diagonal(within), np.diagonal(between), strict=True)
         ):
             logger.info(
                 "For %d'th eigenvalue, value is %g, within-class covar in this direction is %g, between-class is %g",
-                i, value, own_within, own_between,
+                i, value, within_variance, between_variance,
             )  # fmt: skip
         excess = np.maximum(values - 1, 0)
         within, between = within + np.diag(excess * within_scale), between + np.diag(excess * between_scale)
@@ -175,11 +175,11 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Array:
-        """Map vectors to the space of the model, in which they are compared.
+        """Map vectors to the space of the model, in which they are compared, like Kaldi's ``Plda::TransformIvector``.
 
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
-            num_utts: number of utterances whose mean a vector is, as a number or an array of shape (...).
+            num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
             normalize_length: True to scale each vector to the length that the model expects.
             simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
@@ -187,7 +187,7 @@ class Plda:
             (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, or ``num_utts`` is not positive or does not fit.
+            FormatError: the vectors do not have the model's dimension, or ``num_utts`` has a wrong shape or value.
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
@@ -223,9 +223,9 @@ class Plda:
         """
         squares = np.asarray(mapped, np.float64) ** 2
         counts = _broadcast_counts(num_utts, squares.shape[:-1])
-        expected = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
+        expected_squares = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            factors: Float64 = np.sqrt(self.dim / (squares / expected).sum(axis=-1))
+            factors: Float64 = np.sqrt(self.dim / (squares / expected_squares).sum(axis=-1))
         return factors
 
     def score(
@@ -252,9 +252,9 @@ class Plda:
         Raises:
             FormatError: see :meth:`transform_vectors`.
         """
-        norm = {"normalize_length": normalize_length, "simple_length_normalization": simple_length_normalization}
+        options = {"normalize_length": normalize_length, "simple_length_normalization": simple_length_normalization}
         return self.log_likelihood_ratios(
-            self.transform_vectors(enrolled, num_utts, **norm), self.transform_vectors(tested, **norm), num_utts
+            self.transform_vectors(enrolled, num_utts, **options), self.transform_vectors(tested, **options), num_utts
         )
 
     def log_likelihood_ratios(
@@ -262,7 +262,7 @@ class Plda:
     ) -> Float64:
         """Return log-likelihood ratios of all speakers and utterances, from vectors that are mapped already.
 
-        :meth:`score` maps the vectors first.
+        The formula is that of Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`score` maps the vectors first.
 
         Args:
             enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
@@ -322,10 +322,10 @@ class Plda:
         return speakers, utterances
 
     def smooth(self, factor: float) -> Plda:
-        """Return a model with more within-speaker covariance, like ``ivector-copy-plda --smoothing``.
+        """Return a model with more within-speaker covariance, like Kaldi's ``ivector-copy-plda --smoothing``.
 
         Args:
-            factor: share of the between-speaker covariance that is added to the within-speaker covariance, 0 to 1.
+            factor: share of the between-speaker covariance that is added to the within-speaker covariance, from 0 to 1.
 
         Raises:
             FormatError: the factor is not between 0 and 1.

@@ -151,10 +151,10 @@ class PldaStatistics:
             centered: maps a number of vectors n to an array (speakers, dim) with the means of the speakers that have n
                 vectors, minus the global mean.
         """
-        within_precision, between_precision = _invert(within), _invert(between)
+        within_precision, between_precision = _invert_covariance(within), _invert_covariance(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)
         for count, means in centered.items():
-            posterior = _invert(between_precision + count * within_precision)
+            posterior = _invert_covariance(between_precision + count * within_precision)
             expected = means @ (count * within_precision) @ posterior
             noise = means - expected
             between_sum += len(means) * posterior + expected.T @ expected
@@ -173,7 +173,7 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
         FormatError: the within-speaker covariance is singular.
     """
     try:
-        whitening = _invert(np.linalg.cholesky(within))
+        whitening = _invert_covariance(np.linalg.cholesky(within))
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
     psi, vectors = compute_eigenvectors(whitening @ between @ whitening.T)
@@ -185,7 +185,7 @@ _SINGULAR = (
 )
 
 
-def _invert(matrix: Array) -> Float64:
+def _invert_covariance(matrix: Array) -> Float64:
     """Invert a covariance matrix. Raise FormatError if it is singular."""
     try:
         inverse = np.linalg.inv(matrix)

@@ -126,8 +126,8 @@ class HmmTopology:
         """
         if not self.entries or not self.phones:
             raise FormatError("the topology is empty: add an entry for each phone")
-        used = {self.entry_of[phone] for phone in self.phones if 0 <= phone < len(self.entry_of)}
-        if not used <= set(range(len(self.entries))) or self.phones[-1] >= len(self.entry_of) or self.phones[0] < 0:
+        indices = {self.entry_of[phone] for phone in self.phones if 0 <= phone < len(self.entry_of)}
+        if not indices <= set(range(len(self.entries))) or self.phones[-1] >= len(self.entry_of) or self.phones[0] < 0:
             raise FormatError("a phone of the topology has no HMM: add the phone to an entry")
         if set(self.entry_of) - {-1} != set(range(len(self.entries))):
             raise FormatError("an HMM of the topology has no phones: add phones, or remove the HMM")
@@ -144,9 +144,9 @@ def _check_entry(entry: TopologyEntry) -> None:
         raise FormatError("the last state of an HMM is final, so it must not emit frames or have transitions")
     for number, state in enumerate(entry[:last]):
         _check_state(number, state, last)
-    reached = {target for state in entry for target, _ in state.transitions}
+    targets = {target for state in entry for target, _ in state.transitions}
     for number in range(1, last + 1):
-        if number not in reached:
+        if number not in targets:
             raise FormatError(f"no transition leads to state {number} of an HMM: add a transition, or remove the state")
     emitting = [state for state in entry if state.forward_pdf_class != NO_PDF]
     classes = {index for state in emitting for index in (state.forward_pdf_class, state.self_loop_pdf_class)}
@@ -179,5 +179,5 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
         raise FormatError(f"state {number} of an HMM has two transitions to the same state: merge the transitions")
     if not state.transitions:
         raise FormatError(f"state {number} of an HMM has no transitions, but is not the final state: add a transition")
-    if abs(total - 1) > 0.01:
+    if abs(total - 1) > 0.01:  # Kaldi's tolerance.
         logger.warning("Total probability for state %d in topology entry is %.7g", number, total)

@@ -104,7 +104,7 @@ class TransitionModel:
         entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
         try:
             if len(self.tuples) and self.tuples[:, 1].min() < 0:
-                raise IndexError
+                raise IndexError  # A negative number would count from the last state.
             return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
         except IndexError:
             raise FormatError(
@@ -129,7 +129,7 @@ class TransitionModel:
         counts = [len(state.transitions) for state in states]
         state = np.repeat(np.arange(len(states) + 1, dtype=np.int32), [1, *counts])
         index = np.arange(len(state), dtype=np.int32) - self.first_ids[state]
-        target = np.array([0, *(to for hmm_state in states for to, _ in hmm_state.transitions)], np.int32)
+        target = np.array([0, *(number for hmm_state in states for number, _ in hmm_state.transitions)], np.int32)
         final_of_phone = {phone: len(self.topology.entry(phone)) - 1 for phone in np.unique(self.tuples[:, 0]).tolist()}
         final = np.array([0, *(final_of_phone[phone] for phone in self.tuples[:, 0].tolist())], np.int32)
         tuples = np.concatenate((np.zeros((1, 4), np.int32), self.tuples))  # The first row is for the unused state 0.
@@ -263,11 +263,11 @@ class TransitionModel:
         """
         maps = self.maps
         loops = np.flatnonzero(maps.is_self_loop)
-        leaving = np.float32(1) - np.exp(self.log_probs[loops])
-        for probability in leaving[leaving <= 0].tolist():
+        leaving_probs = np.float32(1) - np.exp(self.log_probs[loops])
+        for probability in leaving_probs[leaving_probs <= 0].tolist():
             logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)
-        result[maps.state[loops]] = np.log(np.where(leaving <= 0, np.float32(1e-10), leaving))
+        result[maps.state[loops]] = np.log(np.where(leaving_probs <= 0, np.float32(1e-10), leaving_probs))
         return result
 
     def check(self) -> None:

@@ -132,12 +132,12 @@ class ContextDependency:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
         reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
-        moving = np.flatnonzero(reached >= 0)
+        moving = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
         while len(moving):
             node = reached[moving]
             value = events[moving, nodes.keys[node]] - nodes.firsts[node]
             is_inside = (value >= 0) & (value < nodes.sizes[node])
-            child = nodes.children[np.where(is_inside, nodes.places[node] + value, 0)]
+            child = nodes.children[np.where(is_inside, nodes.starts[node] + value, 0)]
             reached[moving] = child = np.where(is_inside, child, nodes.otherwise[node])
             moving = moving[child >= 0]
         return -2 - reached  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
@@ -174,7 +174,7 @@ class _Nodes(NamedTuple):
         keys: (nodes,): key of the node.
         firsts: (nodes,): first value with a child in ``children``.
         sizes: (nodes,): number of successive values with a child in ``children``.
-        places: (nodes,): index in ``children`` of the first child of the node.
+        starts: (nodes,): index in ``children`` of the first child of the node.
         otherwise: (nodes,): child for all other values.
         children: concatenated children of all nodes.
     """
@@ -183,13 +183,13 @@ class _Nodes(NamedTuple):
     keys: Integers
     firsts: Integers
     sizes: Integers
-    places: Integers
+    starts: Integers
     otherwise: Integers
     children: Integers
 
     @classmethod
     def from_tree(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
-        """Return the arrays of a tree for events with values up to ``max_value``."""
+        """Return the arrays of a tree for events with values from 0 to ``max_value``."""
         queue: list[Table | Split] = []
         nodes: list[tuple[int, int, int, int, int]] = []
         children = [-1]
@@ -203,7 +203,7 @@ class _Nodes(NamedTuple):
             queue.append(node)
             return len(queue) - 1
 
-        start = add_node(root)
+        root_child = add_node(root)
         for node in queue:  # `add_node` appends to the queue while it is being iterated.
             first, other, row = 0, -1, []
             if not PDF_CLASS <= node.key < width:
@@ -219,8 +219,8 @@ class _Nodes(NamedTuple):
                     row[value - first] = yes
             nodes.append((node.key if row else 0, first, len(row), len(children), other))
             children += row
-        keys, firsts, sizes, places, otherwise = np.array(nodes, np.int64).reshape(-1, 5).T
-        return cls(start, keys, firsts, sizes, places, otherwise, np.array(children))
+        keys, firsts, sizes, starts, otherwise = np.array(nodes, np.int64).reshape(-1, 5).T
+        return cls(root_child, keys, firsts, sizes, starts, otherwise, np.array(children))
 
 
 def _select_child(node: Table | Split, value: int) -> EventMap | None:

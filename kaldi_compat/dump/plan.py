@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark import __version__
-from io_ark.data_dir.stage import refuse_half_changed
+from io_ark.data_dir.stage import refuse_half_changed_directory
 from io_ark.text import escape_controls, shorten
 from kaldi_compat.dump.configuration import compare_values, read_confs
 from kaldi_compat.dump.devices import parse_devices
@@ -141,7 +141,7 @@ def check_inputs(job: Job) -> None:
     check_directory_paths(job.layout)
     if job.layout.data.is_file():
         raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that contains {SCRIPT}")
-    refuse_half_changed(str(job.layout.data))
+    refuse_half_changed_directory(str(job.layout.data))
     required_paths = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
     required_paths += list_extractor_paths(job).values()
     if (job.layout.data / "spk2warp").exists():

@@ -15,7 +15,7 @@ import numpy as np
 
 import io_ark
 from io_ark import data_dir
-from io_ark.data_dir.perturb import write_speeds
+from io_ark.data_dir.perturb import write_files_at_speeds
 from io_ark.data_dir.stage import BACKUP, DataFiles, Printer, Stage, list_known_files, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
@@ -69,7 +69,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     refuse_target(str(target), str(source))
     _check_lines(source)
     with Stage(str(target), printer, sources=[str(source)]) as stage:
-        write_speeds(printer, stage, DataFiles(str(source)), factors)
+        write_files_at_speeds(printer, stage, DataFiles(str(source)), factors)
         stage.discard_backup()
         for name in filter(stage.has_written, list_known_files(str(target))):
             stage.copy(str(target / name), f"{BACKUP}/{name}")

@@ -256,7 +256,9 @@ def test_spread_lines_are_not_those_of_halves(count: int, wanted: int) -> None:
         half, first = (end - start) // 2, needed // 2
         return halves(start, start + half, first) + halves(start + half, end, needed - first)
 
-    assert [at for at, chosen in enumerate(lists._spread_evenly(count, wanted)) if chosen] == halves(0, count, wanted)
+    assert [at for at, chosen in enumerate(lists._mark_spread_lines(count, wanted)) if chosen] == halves(
+        0, count, wanted
+    )
 
 
 @pytest.mark.parametrize(

@@ -645,12 +645,12 @@ def test_jobs_on_nested_directories_wait_for_each_other(tmp_path: Path, monkeypa
     shutil.copytree(tmp_path / "P", tmp_path / "sub")
     shutil.move(tmp_path / "sub", tmp_path / "P/sub")
     begun, go = tmp_path / "begun", tmp_path / "go"
-    wait = "import sys, time, pathlib; from io_ark.data_dir import perturb; make = perturb._make_speeds\n"
+    wait = "import sys, time, pathlib; from io_ark.data_dir import perturb; make = perturb._make_and_combine_speeds\n"
     wait += "def late(*given, **more):\n"
     wait += f"    pathlib.Path({str(begun)!r} + sys.argv[-1].replace('/', '_')).touch()\n"
     wait += f"    while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)\n"
     wait += "    make(*given, **more)\n"
-    wait += "perturb._make_speeds = late\n" + CODE
+    wait += "perturb._make_and_combine_speeds = late\n" + CODE
     jobs = [["P", "P/sub/t"], ["P/sub", "P/t"], ["P", "P/sub/t"]]
     running = [
         subprocess.Popen([sys.executable, "-c", wait, "perturb-speed-3way", *words], cwd=tmp_path, stdout=-3, stderr=-1)
@@ -745,9 +745,7 @@ def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     directory(tmp_path / "data", 3)
     DataDir(tmp_path / "data").fix()
-    first = (
-        "import fcntl, os, subprocess, sys, time; from io_ark.data_dir import perturb; make = perturb._make_speeds\n"
-    )
+    first = "import fcntl, os, subprocess, sys, time; from io_ark.data_dir import perturb; make = perturb._make_and_combine_speeds\n"
     first += "def late(*given, **more):\n"
     first += f"    other = subprocess.Popen([sys.executable, '-c', {CODE!r}, *{job.split()!r}], stdout=-3)\n"
     first += "    source = os.open('data', os.O_RDONLY)\n"
@@ -760,7 +758,7 @@ def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     first += "        time.sleep(0.5)\n"
     first += "    make(*given, **more)\n"
     first += "    late.other = other\n"
-    first += "perturb._make_speeds = late\n" + CODE.replace("sys.exit(", "status = (") + "\n"
+    first += "perturb._make_and_combine_speeds = late\n" + CODE.replace("sys.exit(", "status = (") + "\n"
     first += "late.other.wait(); sys.exit(status)"
     command = [sys.executable, "-c", first, "perturb-speed-3way", "data", "out"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=-3, stderr=-1, start_new_session=True)

@@ -305,7 +305,7 @@ def test_repeated_transcripts_are_counted_across_chunks(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(("wanted", "keys"), [(1, "b"), (2, "b c"), (3, "a b c"), (4, "a b c d"), (5, "a b c d e")])
 def test_shortest_utterances_are_others(wanted: int, keys: str) -> None:
     lengths = [b"a 3\n", b"b 1\n", b"c 2\n", b"d 3\n", b"e 3\n"]
-    assert directories._find_shortest(lengths, wanted) == set(keys.encode().split())
+    assert directories._find_shortest_utterances(lengths, wanted) == set(keys.encode().split())
 
 
 def test_last_speaker_of_an_utterance_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

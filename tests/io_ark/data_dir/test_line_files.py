@@ -13,7 +13,7 @@ from io_ark.data_dir import line_chunks
 from io_ark.data_dir.awk_numbers import replace_values
 from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields, split_fields
-from io_ark.data_dir.line_order import find_unsorted, get_sort_key, is_sorted, sort_lines
+from io_ark.data_dir.line_order import find_unsorted_key, get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.lists import shuffle_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
@@ -41,7 +41,7 @@ def test_column_is_not_the_field_of_each_line(chunk: bytes, number: int, awk: bo
 def test_unsorted_key_is_another(keys: list[bytes], previous: bytes | None) -> None:
     before = [previous, *keys] if previous is not None else [b"", *keys]
     expected = [at for at, (a, b) in enumerate(zip(before, keys, strict=False), 1) if b <= a]
-    assert find_unsorted(keys, previous) == (expected or [0])[0]
+    assert find_unsorted_key(keys, previous) == (expected or [0])[0]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from io_ark.data_dir import DataDir, DataDirError, directories, lists, scripts, stage
-from io_ark.data_dir.scripts import SCRIPTS, install, run_data_command
+from io_ark.data_dir.scripts import SCRIPTS, install_launchers, run_data_command
 from io_ark.data_dir.stage import Printer, Stage
 
 
@@ -27,8 +27,8 @@ def directory(folder: Path, count: int = 3) -> Path:
 
 def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
     utils = tmp_path / "the utils"
-    assert len(install(str(utils))) == len(SCRIPTS) + sum(name.endswith(".sh") for name in SCRIPTS)
-    assert len(install(str(utils))) > len(SCRIPTS)  # over our own
+    assert len(install_launchers(str(utils))) == len(SCRIPTS) + sum(name.endswith(".sh") for name in SCRIPTS)
+    assert len(install_launchers(str(utils))) > len(SCRIPTS)  # over our own
     data = directory(tmp_path / "the data")
     for name in ("validate_data_dir.sh", "data/validate_data_dir.sh"):
         done = subprocess.run([utils / name, "--no-feats", data], capture_output=True, text=True, env={"LC_ALL": "xx"})
@@ -38,7 +38,7 @@ def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
     assert (piped.returncode, piped.stdout) == (0, b"u0001 \xff\n")
     (utils / "copy_data_dir.sh").write_text("another program")
     with pytest.raises(DataDirError, match=r"copy_data_dir\.sh: is another program"):
-        install(str(utils))
+        install_launchers(str(utils))
     assert (utils / "copy_data_dir.sh").read_text() == "another program"
 
 
@@ -49,7 +49,7 @@ def test_launcher_with_a_long_path_is_not_a_program(tmp_path: Path) -> None:
 
 
 def test_directory_as_standard_input_is_a_crash(tmp_path: Path) -> None:
-    install(str(tmp_path / "utils"))
+    install_launchers(str(tmp_path / "utils"))
     (tmp_path / "map").write_text("a b\n")
     folder = os.open(tmp_path, os.O_RDONLY)
     for command in (["apply_map.pl", "map"], ["utt2spk_to_spk2utt.pl"], ["filter_scp.pl", "map"], ["shuffle_list.pl"]):
@@ -110,9 +110,9 @@ def test_launchers_are_installed_into_a_folder_behind_a_link_or_twice(
     left = tmp_path / "real/recipe/utils" / f".copy_data_dir.sh.{stage._MACHINE}.1.1.tmp"
     left.write_text("x")
     for target in ("utils", str(tmp_path / "disk/recipe/utils"), "./utils/", "../recipe/utils"):
-        install(target)
+        install_launchers(target)
     os.chmod("utils/fix_data_dir.sh", 0o644)
-    install("utils")
+    install_launchers("utils")
     assert os.access("utils/fix_data_dir.sh", os.X_OK) and not left.exists()
     assert not list((tmp_path / "real").rglob("*.tmp"))
 
@@ -174,16 +174,16 @@ def test_number_of_thousands_of_digits_is_a_crash(
 @pytest.mark.parametrize("name", [name for name, script in SCRIPTS.items() if script.style is not scripts.Style.OWN])
 def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: Any) -> None:
     script = SCRIPTS[name]
-    for option, value in script.get_options(with_own=True).items():
+    for option, value in script.get_options(with_extra_options=True).items():
         assert isinstance(value, str | int | float | bool), option
     assert run_data_command([script.command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "``" not in shown
     assert script.usage in shown and all(
-        scripts.format_flag(option) in shown for option in script.get_options(with_own=True)
+        scripts.format_flag(option) in shown for option in script.get_options(with_extra_options=True)
     )
     explained = re.findall(r"^  --[a-z0-9-]+ +(\w.*) \(default: ", shown, re.MULTILINE)
-    assert len(explained) == len(script.get_options(with_own=True))
+    assert len(explained) == len(script.get_options(with_extra_options=True))
 
 
 def test_every_command_has_help(capfd: Any) -> None:
@@ -208,7 +208,7 @@ def test_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest
         ("file/utils", "^file/utils: Not a directory: nothing was changed$"),
     ):
         with pytest.raises(DataDirError, match=said):
-            install(name)
+            install_launchers(name)
     assert Path("file").read_text() == "mine" and os.listdir() == ["file"]
 
 
@@ -695,20 +695,22 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
     directory(tmp_path / "data")
     Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\nof_another=script\n")
     script, say = SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh")
-    assert scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf", "a", "b"]) == (
+    assert scripts.read_shell_options(
+        say, script.get_options(with_extra_options=False), ["--config", "copy.conf", "a", "b"]
+    ) == (
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
     )
     for name, text in ("none", "missing config 'none'"), ("data", "cannot read the configuration data: Is a directory"):
         with pytest.raises(DataDirError, match=text):
-            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", name, "a", "b"])
+            scripts.read_shell_options(say, script.get_options(with_extra_options=False), ["--config", name, "a", "b"])
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
-        scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
+        scripts.read_shell_options(say, script.get_options(with_extra_options=False), ["--config", "copy.conf"])
     for line in ('utt_prefix="c', "utt_prefix='c", "utt_prefix=c\\"):
         Path("copy.conf").write_text(f"spk_prefix=c\n{line}")
         with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with paired quotes: correct"):
-            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
+            scripts.read_shell_options(say, script.get_options(with_extra_options=False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
         scripts.call_script(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
 

@@ -128,7 +128,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
         Returns:
             An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
-            ``(frames, dim)``. A single utterance gives one array ``(frames, dim)``, or a list of it for a list. The
+            ``(frames, dim)``. A single utterance gives one array, in a list if ``samples`` is a list. The
             arrays are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
@@ -259,8 +259,8 @@ class Spectrogram(Extractor):
         result: Any = self.feature(samples, lengths)
         fft, *frame_counts = (result,) if lengths is None else result
         # The raw FFT has the real values at 0 Hz and at half the sampling rate, then the real and imaginary parts.
-        ends, inner = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
-        power = torch.cat((ends[..., :1], inner, ends[..., 1:]), -1)
+        edge_powers, inner_powers = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
+        power = torch.cat((edge_powers[..., :1], inner_powers, edge_powers[..., 1:]), -1)
         features = self.convert_spectrum(power.sqrt() if self.config.use_fft_mag else power)
         if self._energy is not None:
             energies: Any = self._energy(samples, lengths)
@@ -301,7 +301,7 @@ class LogSpectrogram(Spectrogram):
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
         """Return the natural logarithms of a spectrum (..., frames, dim)."""
-        return (spectrum + 1e-15).log()
+        return (spectrum + 1e-15).log()  # As in lhotse, the small number prevents infinite logarithms.
 
 
 class WhisperFbank(LogEnergies, Extractor):
@@ -317,7 +317,7 @@ class WhisperFbank(LogEnergies, Extractor):
     takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features like :meth:`Extractor.compute`, normalized by utterance, with lhotse's number of frames."""
+        """Compute features like :meth:`Extractor.compute`, but normalize them, and return lhotse's number of frames."""
         if lengths is not None:
             rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]
             return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])

@@ -31,7 +31,7 @@ DEVICE: Field = ("device", str, "cpu", "device that computes the features")
 
 
 def _make_fields(our_type: type[Any], *names: str, **defaults: Any) -> list[Field]:
-    """Return fields for options ``names`` of kaldi-compat, with lhotse's names. ``defaults`` replace their defaults."""
+    """Return fields for options ``names`` of kaldi-compat, with lhotse's names. ``defaults`` has new defaults."""
     return make_fields(our_type, *names, meanings=MEANINGS, renamed=THEIR_NAMES, **defaults)
 
 
@@ -68,6 +68,7 @@ def _make_kaldi_fields(*names: str, energy: bool = True, **mel_defaults: Any) ->
     ``names`` are further options of fbank. Without names, there are no fields for mel bins, whose defaults are
     ``mel_defaults``. ``energy`` is the default of ``use_energy``.
     """
+    # The samples of lhotse are between -1 and 1. Kaldi's samples have the scale of 16-bit integers.
     scale = _make_fields(ours.FbankOptions, "blackman_coeff", "waveform_scale", waveform_scale=32768.0)
     options = _make_fields(ours.FbankOptions, *names, allow_empty_bins=True)
     return [
