@@ -32,7 +32,7 @@ def load_npy(path: str | PathLike[str]) -> Array:
     Raises:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
-        FormatError: the file is not an array of numbers or strings in NumPy's format, or is truncated.
+        FormatError: the file does not contain an array of numbers or strings in NumPy's format, or is truncated.
     """
     name = os.fsdecode(path)
     size = _measure_regular_file(name)

@@ -135,33 +135,34 @@ background=False)
     >>> classify_rspecifier("feats.ark:123") is None
     True
     """
-    kinds, flags, rxfilename = _split_specifier(text, _READ_FLAGS)
-    flags.pop("format", None)
+    kinds, options, rxfilename = _split_specifier(text, _READ_OPTIONS)
+    options.pop("format", None)
     if kinds == ["ark"]:
-        return Rspecifier("ark", rxfilename, **flags)
-    return Rspecifier("scp", rxfilename, **flags) if kinds == ["scp"] else None
+        return Rspecifier("ark", rxfilename, **options)
+    return Rspecifier("scp", rxfilename, **options) if kinds == ["scp"] else None
 
 
-def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
-    """Split a specifier into the words before the colon, its options, and the text after the colon.
+def _split_specifier(text: str, option_words: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
+    """Split a specifier into its kinds, such as "ark", its options, and the file names after the colon.
 
-    ``known`` maps the word of an option to its name and value. The options are returned by name, without their words.
-    All three parts are empty if the text cannot be a specifier.
+    ``option_words`` maps an option's word, such as "cs", to the option's name and value. The options are returned as a
+    dictionary from names to values. All other words before the colon are returned as kinds, which the caller checks.
+    All three parts are empty if the string cannot be a specifier.
     """
-    options, colon, names = text.partition(":")
+    prefix, colon, names = text.partition(":")
     if not colon or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return [], {}, ""
-    kinds, flags = [], {}
-    for word in options.replace(" ", ",").split(","):
-        if word in known:
-            name, value = known[word]
-            flags[name] = value
+    kinds, options = [], {}
+    for word in prefix.replace(" ", ",").split(","):
+        if word in option_words:
+            name, value = option_words[word]
+            options[name] = value
         else:
             kinds.append(word)
-    return kinds, flags, names
+    return kinds, options, names
 
 
-_READ_FLAGS = {
+_READ_OPTIONS = {
     "b": ("format", True),  # Readers ignore b and t, because they detect the format.
     "t": ("format", False),
     "o": ("once", True),
@@ -174,7 +175,7 @@ _READ_FLAGS = {
     "np": ("permissive", False),
     "bg": ("background", True),
 }
-_WRITE_FLAGS = {
+_WRITE_OPTIONS = {
     "b": ("binary", True),
     "t": ("binary", False),
     "f": ("flush", True),
@@ -195,17 +196,17 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
-    kinds, flags, names = _split_specifier(text, _WRITE_FLAGS)
+    kinds, options, names = _split_specifier(text, _WRITE_OPTIONS)
     if kinds == ["ark"]:
-        return Wspecifier("ark", names, "", **flags)
+        return Wspecifier("ark", names, "", **options)
     if kinds == ["scp"]:
-        return Wspecifier("scp", "", names, **flags)
+        return Wspecifier("scp", "", names, **options)
     archive, comma, script = names.partition(",")
-    return Wspecifier("both", archive, script, **flags) if kinds == ["ark", "scp"] and comma else None
+    return Wspecifier("both", archive, script, **options) if kinds == ["ark", "scp"] and comma else None
 
 
 def is_table_rspecifier(text: str) -> bool:
-    """Return True if the text is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
+    """Return True if a string is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
 
     An rxfilename names a single object in a file or in the output of a command.
 
@@ -217,7 +218,7 @@ def is_table_rspecifier(text: str) -> bool:
 
 
 def is_table_wspecifier(text: str) -> bool:
-    """Return True if the text is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
+    """Return True if a string is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
 
     A wxfilename names a single file or command.
 

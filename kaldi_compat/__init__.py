@@ -61,9 +61,9 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        from io_ark.extras import suggest_install
+        from io_ark.extras import format_missing_package
 
-        use = suggest_install("torch", f"kaldi_compat.{name}")
+        use = format_missing_package("torch", f"kaldi_compat.{name}")
         message = f"{use}. The features of NumPy arrays need NumPy only: kaldi_compat.numpy"
         if _is_imported():
             raise ModuleNotFoundError(message, name="torch") from None

@@ -184,7 +184,7 @@ class ArrayBlock(Block):
     >>> import numpy as np
     >>> from io_ark.blocks import ArrayBlock
     >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
-    >>> block.rows().tolist(), block.count_columns()
+    >>> block.compute_row_bounds().tolist(), block.count_columns()
     ([0, 1, 3], 2)
     >>> [(key, matrix.shape) for key, matrix in block.entries()]
     [('a', (1, 2)), ('b', (2, 2))]
@@ -218,10 +218,11 @@ class ArrayBlock(Block):
         sizes: Integers = self.shapes[:, 0] * self.shapes[:, 1] if self.dimensions > 1 else self.shapes[:, 0]
         return sizes
 
-    def rows(self) -> Integers:
-        """Return the index of the first row of each matrix in :meth:`join_rows`, and the total number of rows.
+    def compute_row_bounds(self) -> Integers:
+        """Return the boundaries of the matrices in :meth:`join_rows`, shape (entries + 1,).
 
-        The result has the shape (entries + 1,). For vectors, elements are counted instead of rows.
+        Rows ``bounds[i]`` to ``bounds[i + 1] - 1`` belong to matrix ``i``, and the last boundary is the total number of
+        rows. For vectors, the boundaries count elements. For scalars, all boundaries are 0.
         """
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
@@ -257,9 +258,9 @@ class ArrayBlock(Block):
 
     def split(self, bounds: Sequence[int]) -> Iterator[ArrayBlock]:
         keys = self.keys.split(b"\n")
-        ends = [0, *np.cumsum(self.count_elements()).tolist()]
+        offsets = [0, *np.cumsum(self.count_elements()).tolist()]
         for begin, end in pairwise(bounds):
-            values, shapes = self.values[ends[begin] : ends[end]], self.shapes[begin:end]
+            values, shapes = self.values[offsets[begin] : offsets[end]], self.shapes[begin:end]
             yield ArrayBlock(join_keys(keys[begin:end]), values, shapes, self.dimensions)
 
     def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:

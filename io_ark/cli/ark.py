@@ -115,15 +115,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error, with a suggestion for an unknown command, and exit with status 2."""
-        choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
-        if choice and "|" in choice[1]:
-            message = f"unknown command {choice[2]!r}{_suggest_word(choice[2], tuple(COMMANDS))}"
+        # The format of argparse's own message for a value that is not one of the choices of an argument.
+        if match := re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message):
+            argument, value = match.groups()
+            # argparse names the argument of the subcommands by its metavar, the only one with a "|" (see build_parser).
+            if "|" in argument:
+                message = f"unknown command {value!r}{_suggest_word(value, tuple(COMMANDS))}"
         self.exit(2, f"ark: {message}; see ark --help\n")
 
 
-def _suggest_word(word: str, known: Sequence[str]) -> str:
-    """Return text such as ``: did you mean ls?`` for an error, or "" if no word of ``known`` is like ``word``."""
-    matches = get_close_matches(word, known, 1)
+def _suggest_word(word: str, candidates: Sequence[str]) -> str:
+    """Return the end of an error message, such as ``: did you mean ls?``, or "" if no candidate resembles ``word``."""
+    matches = get_close_matches(word, candidates, 1)
     return f": did you mean {matches[0]}?" if matches else ""
 
 

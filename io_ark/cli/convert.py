@@ -19,7 +19,7 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import FORMATS, Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
+from io_ark.cli.formats import FORMATS, Settings, Write, WriteArray, find_format, is_manifest, refuse_unsupported_ending
 from io_ark.cli.lhotse_arrays import refuse_source
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
@@ -39,7 +39,7 @@ def convert(arguments: argparse.Namespace) -> int:
     """
     if is_manifest(arguments.target, arguments.target_format):
         _refuse_url(arguments.target)
-        nemo.refuse_source(arguments.source, arguments.target)
+        nemo.refuse_overwriting_source(arguments.source, arguments.target)
         return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
     source_format = find_format(arguments.source, arguments.source_format)
     target_format = find_format(arguments.target, arguments.target_format)
@@ -110,7 +110,7 @@ def _convert_values(
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
-        with _open_table(arguments) if write is None else write(target, settings) as put:
+        with _open_table(arguments) if write is None else write(target, settings) as write_array:
             for key, value in show_progress(chain([first], values), arguments.source):
                 error = value if isinstance(value, ArkError) else None  # The error of an unreadable entry.
                 if error is None:
@@ -119,7 +119,7 @@ def _convert_values(
                             _check_array(value, arguments.source, key)
                         if write is not None:
                             _add_key(key, keys, arguments.source)
-                        put(key, value)
+                        write_array(key, value)
                         converted += 1
                     except (FormatError, KeyFormatError) as refused:
                         error = refused
@@ -212,7 +212,7 @@ def _make_wspecifier(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
+def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
     """Yield a function that writes an entry. The function opens the table for the first entry that fits into it.
 
     An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
@@ -231,7 +231,7 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
         trial = stack.enter_context(io_ark.writer(f"ark,{options}:{os.devnull}", compress=compress))
         writer = open_writer() if table.kind == "scp" else None
 
-        def put(key: str, array: Any) -> None:
+        def write_array(key: str, array: Any) -> None:
             nonlocal writer
             value = array[()]  # A zero-dimensional array becomes a number, which Kaldi can store.
             if not table.binary:
@@ -241,4 +241,4 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
                 writer = open_writer()
             writer[key] = value
 
-        yield put
+        yield write_array

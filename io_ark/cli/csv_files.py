@@ -125,18 +125,19 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
 
 @contextlib.contextmanager
 def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
-    """Open a CSV file for writing, and yield a function ``put(key, array)`` that appends the lines of an array.
+    """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the lines of an array.
 
     The first array determines the columns, and whether the file has matrices, vectors or numbers.
 
     Raises:
-        FormatError: raised by ``put``: the array cannot be stored as CSV, or its columns differ from the first array's.
+        FormatError: raised by ``write_array``: the array cannot be stored as CSV, or its columns differ from those of
+            the first array.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         header: list[Any] = []
 
-        def put(key: str, array: Array) -> None:
+        def write_array(key: str, array: Array) -> None:
             _check_array(array, key)
             columns = _name_columns(array)
             if not header:
@@ -151,7 +152,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
             else:
                 rows.writerow([key, *texts] if array.ndim else [key, texts])
 
-        yield put
+        yield write_array
 
 
 def _check_array(array: Array, key: str) -> None:

@@ -150,10 +150,14 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
 
 
 def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
-    """Yield the entries of an archive up to the first unreadable entry, or the single object of a file.
+    """Yield the entries of an archive, or the single object of a file.
+
+    An unreadable entry is yielded with its error, and is the last entry. If ``info_only`` is true, only kinds and
+    shapes are read.
 
     Raises:
-        ArkError: the first key is unreadable, so the file is perhaps not an archive.
+        ArkError: the file has the format of another program, or its first key is unreadable, so the file may not be an
+            archive.
     """
     refuse_foreign_file(source, "ark")
     recorder, codec = _make_codecs(info_only)

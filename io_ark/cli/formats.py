@@ -1,7 +1,7 @@
 """Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, CSV, safetensors, tar, lhotse.
 
 A format has a function that iterates over keys and arrays, and a context manager that yields a function
-``put(key, array)``. Only one array is in memory at a time (Parquet: a row group).
+``write_array(key, array)``. Only one array is in memory at a time (Parquet: a row group).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from io_ark.streams.unfinished import (
     is_replaceable,
     list_unfinished,
     put_in_place,
-    remove_files,
+    remove_path,
     remove_unfinished,
     replace_folder,
     synchronize,
@@ -69,7 +69,7 @@ _UNSUPPORTED_ENDINGS = (
     *(".xls", ".xlsx", ".json", ".yaml", ".yml", ".xml", ".html", ".pdf", ".png", ".jpg"),
     *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".zip", ".tgz", *_COMPRESSORS),
 )
-Put = Callable[[str, Array], None]
+WriteArray = Callable[[str, Array], None]
 Entries = Iterator[tuple[str, Array | ArkError]]  # Yields keys with arrays, or with the errors of unreadable arrays.
 PARQUET_ROWS = 64  # Largest number of arrays in a row group of a Parquet file, which is in memory as a whole.
 PARQUET_BYTES = 16 * 2**20  # Size at which a row group ends, even if it has fewer arrays.
@@ -88,7 +88,7 @@ class Settings:
     sample_frequency: int = 16000
 
 
-Write = Callable[[Path, Settings], AbstractContextManager[Put]]
+Write = Callable[[Path, Settings], AbstractContextManager[WriteArray]]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Format:
         endings: endings of the names of files in the format, such as ".npz".
         read: function that iterates over the keys and arrays of a file. It yields the error of an unreadable array if
             the file has further arrays, and raises other errors.
-        write: context manager that creates a file and yields a function ``put(key, array)``.
+        write: context manager that creates a file and yields a function ``write_array(key, array)``.
     """
 
     about: str
@@ -184,7 +184,7 @@ def _read_npy(folder: Path) -> Entries:
 
 
 @contextlib.contextmanager
-def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
+def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a folder of arrays. It replaces an older folder only if no other file would be lost."""
     _remove_unfinished(folder)
     try:
@@ -214,17 +214,17 @@ def write_atomically(write: Write) -> Write:
     """Decorate a writer to use a temporary name until the file is complete, except for devices like ``/dev/stdout``."""
 
     @contextlib.contextmanager
-    def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
+    def write_whole(path: Path, settings: Settings) -> Iterator[WriteArray]:
         if not is_replaceable(path):  # A device such as /dev/stdout must be written directly.
-            with write(path, settings) as put:
-                yield put
+            with write(path, settings) as write_array:
+                yield write_array
             return
         _refuse_folder(path)
         _remove_unfinished(path)
         unfinished = choose_temporary_name(path)
         try:
-            with write(unfinished, settings) as put:
-                yield put
+            with write(unfinished, settings) as write_array:
+                yield write_array
             synchronize(unfinished)
             put_in_place(unfinished, path)
         finally:
@@ -247,7 +247,7 @@ def _remove_unfinished(path: Path) -> None:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
+def _write_npz(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a .npz file without compression."""
     # Open the file here: ZipFile would open a FIFO twice, but the reader of a FIFO ends when it is first closed.
     with contextlib.ExitStack() as stack:
@@ -256,17 +256,17 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
             target = SimpleNamespace(write=target.write, flush=target.flush)
         archive = stack.enter_context(zipfile.ZipFile(target, "w"))
 
-        def put(key: str, array: Array) -> None:
-            if len(f"{key}.npy".encode()) > 65535:
+        def write_array(key: str, array: Array) -> None:
+            if len(f"{key}.npy".encode()) > 65535:  # ZIP stores the number of bytes of a name in 16 bits.
                 raise FormatError("the key is too long for a .npz file: shorten the key", key=key)
-            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:  # An array may be larger than 2 GiB.
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
-        yield put
+        yield write_array
 
 
 def _read_tar(path: Path) -> Entries:
-    """Yield the arrays of the .npy files of a tar file, which may be compressed. Other files are skipped."""
+    """Yield the keys and arrays of the .npy files of a tar file, which may be compressed. Other files are skipped."""
     with _open_foreign(lambda: tarfile.open(path, "r|*"), path) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
@@ -279,11 +279,11 @@ def _read_tar(path: Path) -> Entries:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
+def _write_tar(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a .npy file for each array to a tar file in the layout of WebDataset."""
     with path.open("wb") as target, tarfile.open(fileobj=target, mode="w|") as archive:  # "w|" can write to a pipe.
 
-        def put(key: str, array: Array) -> None:
+        def write_array(key: str, array: Array) -> None:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{encode_file_name(key)}.npy")
@@ -291,7 +291,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data.seek(0)
             archive.addfile(member, data)
 
-        yield put
+        yield write_array
 
 
 def _read_safetensors(path: Path) -> Entries:
@@ -339,14 +339,14 @@ def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
+def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write the arrays to a temporary file first, because the header, which has their positions, precedes them."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
     # Use the folder of the target, which has room for the arrays, unless the target is a device in /dev.
     with tempfile.TemporaryFile(dir=path.parent if is_replaceable(path) else None) as data:
 
-        def put(key: str, array: Array) -> None:
+        def write_array(key: str, array: Array) -> None:
             dtype = array.dtype.newbyteorder("<")
             if dtype not in names or key == "__metadata__":
                 reason = f"have no type {dtype}" if dtype not in names else "reserve this key"
@@ -356,7 +356,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
             entry = {"dtype": names[dtype], "shape": array.shape, "data_offsets": (start, data.tell())}
             header[key] = entry
 
-        yield put
+        yield write_array
         text = json.dumps(header, ensure_ascii=False).encode()
         text += b" " * (-len(text) % 8)  # Aligns the data to 8 bytes, as other writers do.
         data.seek(0)
@@ -395,11 +395,11 @@ def _read_hdf5(path: Path) -> Entries:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
+def _write_hdf5(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write an HDF5 dataset for each array. An error in writing the file is raised after HDF5 has returned."""
     h5py = import_extra("h5py", "HDF5 files")
 
-    def put(key: str, array: Array) -> None:
+    def write_array(key: str, array: Array) -> None:
         with delay_signals():  # After an exception such as ^C in the functions of `raw`, HDF5 cannot close the file.
             # In HDF5, a slash in a name would create a group, and a dot is the name of the group itself.
             name = key.replace("%", "%25").replace("/", "%2F")
@@ -409,7 +409,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     with _FileForHdf5(path, "w+") as raw:
         file = h5py.File(raw, "w", track_order=True)
         try:
-            yield put
+            yield write_array
         finally:
             with delay_signals():
                 file.close()
@@ -498,7 +498,7 @@ def _check_columns(schema: Any, path: Path) -> None:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
+def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a row for each array, in row groups of about :data:`PARQUET_BYTES`. All arrays must have one type."""
     arrow = import_extra("pyarrow", "Parquet files")
     parquet = import_extra("pyarrow.parquet", "Parquet files")
@@ -525,7 +525,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
     dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
-    def put(key: str, array: Array) -> None:
+    def write_array(key: str, array: Array) -> None:
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise FormatError(f"has the type {array.dtype}, which Parquet files cannot store: choose .npz", key=key)
         dtypes[:] = dtypes or [array.dtype]
@@ -537,7 +537,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
     with path.open("wb") as file:
         try:
-            yield put
+            yield write_array
             if pending or not writers:
                 write_pending()
         finally:
@@ -547,14 +547,14 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
+def _write_csv(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a CSV file (see :func:`write_csv`)."""
-    with write_csv(path) as put:
-        yield put
+    with write_csv(path) as write_array:
+        yield write_array
 
 
 def _import_lhotse(path: Path) -> Any:
-    """Import lhotse for the manifest ``path``. Raise SpecifierError if lhotse does not support its ending."""
+    """Import and return lhotse. Raise SpecifierError if lhotse does not support the file name ending of ``path``."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
         raise SpecifierError("the name of a lhotse manifest must end in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")
@@ -605,7 +605,7 @@ def _check_storage_path(features: Any, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
+def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
     """Write a manifest and the folder of the arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
     lhotse = _import_lhotse(path)
     array_writer = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
@@ -627,7 +627,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     try:
         with lhotse.FeatureSet.open_writer(unfinished) as manifest, array_writer(new / storage.name) as arrays:
 
-            def put(key: str, array: Array) -> None:
+            def write_array(key: str, array: Array) -> None:
                 if array.ndim != 2:
                     raise FormatError("is not a matrix: lhotse stores only matrices", file=str(path), key=key)
                 manifest.write(
@@ -647,7 +647,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                     )
                 )
 
-            yield put
+            yield write_array
         with lock_folder(path.parent):
             write_obsolete_keys(path, unfinished, storage)
             move_arrays(new / storage.name, storage)
@@ -656,7 +656,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     finally:
         with lock_folder(path.parent):
             remove_arrays(storage, [new], path)
-        remove_files(new)
+        remove_path(new)
 
 
 @contextlib.contextmanager

@@ -116,15 +116,16 @@ def check_storage(storage: Path) -> None:
 
 
 def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -> None:
-    """Remove the arrays that conversions have added or made obsolete, and then the folders of arrays that are empty.
+    """Remove arrays that failed conversions added, or that complete conversions made obsolete.
 
     If the new manifest is still in the temporary folder of a conversion, the conversion has failed or was killed, and
-    the arrays that it moved are removed. Otherwise, the arrays that only the old manifest names are removed. Links are
-    not followed.
+    the arrays that it added are removed, except arrays of ``kept_manifest``. Otherwise, the arrays that only the old
+    manifest names are removed. Then empty array folders are removed, and from each temporary folder the new manifest
+    and the list of obsolete arrays. Links are not followed.
 
     Args:
         storage: the folder of the arrays.
-        folders: temporary folders of conversions to this folder.
+        folders: temporary folders of the conversions that write arrays to ``storage``.
         kept_manifest: the manifest whose arrays are kept. It may be missing.
     """
     keys = set[str]()

@@ -12,7 +12,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
-from io_ark.cli.formats import Put, Settings, write_atomically
+from io_ark.cli.formats import Settings, WriteArray, write_atomically
 from io_ark.data_dir.directory import DataDir
 from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
@@ -29,8 +29,12 @@ from io_ark.tables.script import Script
 MAX_OVERSHOOT = 0.5
 
 
-def refuse_source(source: str, target: str) -> None:
-    """Raise SpecifierError if ``target`` is a recording or a file, except a manifest, of the directory ``source``."""
+def refuse_overwriting_source(source: str, target: str) -> None:
+    """Raise SpecifierError if ``target`` would overwrite a file of the data directory ``source``.
+
+    Refused are the recordings that ``wav.scp`` names, and the files in the directory. Manifests in the directory
+    (.json, .jsonl) may be overwritten.
+    """
     files = [path for path in glob(f"{escape(source)}/*") if not path.endswith((".json", ".jsonl"))]
     refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
@@ -145,15 +149,15 @@ def _measure_audio(
 
 @write_atomically
 @contextlib.contextmanager
-def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
-    """Open a manifest for writing, and yield a function ``put(key, item)`` that appends ``item`` as a line of JSON.
+def write_manifest(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends a line of JSON.
 
     Raises:
-        FormatError: raised by ``put``: an item has a string that is not valid UTF-8. The error names the key.
+        FormatError: raised by ``write_item``: an item has a string that is not valid UTF-8. The error names the key.
     """
     with path.open("wb") as file:
 
-        def put(key: str, item: Any) -> None:
+        def write_item(key: str, item: Any) -> None:
             try:
                 file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
             except UnicodeEncodeError:
@@ -161,4 +165,4 @@ def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
                 message = f"has bytes that are not UTF-8 in {' and '.join(names)}: convert them to UTF-8 for JSON"
                 raise FormatError(message, key=key) from None
 
-        yield put
+        yield write_item

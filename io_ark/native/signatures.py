@@ -155,7 +155,10 @@ class Signatures:
                 self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library. It is false if it is missing, is switched off, or does not match ``signatures.txt``."""
+        """Return the library, whose truth value is False if it is missing, disabled, or not built for this interface.
+
+        ``signatures.txt`` defines the interface.
+        """
         return load_library(self._directory, self._interface)
 
     @functools.cached_property

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from io_ark.streams import process
 from io_ark.streams.access import Access, refuse_private
 from io_ark.streams.source import FileSource
@@ -80,7 +80,7 @@ def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OpenError(f"{suggest_install('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
+        raise OpenError(f"{format_missing_package('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
     try:
         system, path = url_to_fs(
@@ -98,19 +98,20 @@ def _is_http(url: str) -> bool:
 
 
 async def _create_public_client(**options: Any) -> Any:
-    """Return an HTTP session that connects only to public addresses, also if a server redirects to a private one."""
+    """Return an HTTP session that connects only to public addresses, even if a server redirects to a private one."""
     from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
     class Resolver(ThreadedResolver):
-        async def resolve(self, host: str, *arguments: Any, **named: Any) -> Any:
-            addresses = await super().resolve(host, *arguments, **named)
+        async def resolve(self, host: str, *arguments: Any, **options: Any) -> Any:
+            addresses = await super().resolve(host, *arguments, **options)
             refuse_private(host, [address["host"] for address in addresses])
             return addresses
 
     class Connector(TCPConnector):
         async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
             host = req.url.raw_host or ""
-            if ":" in host or host.replace(".", "").isdigit():  # aiohttp does not resolve numeric addresses.
+            # aiohttp does not resolve numeric addresses, so they would bypass Resolver.
+            if ":" in host or host.replace(".", "").isdigit():
                 refuse_private(host, [host])
             return await super().connect(req, traces, timeout)
 

@@ -45,7 +45,7 @@ def append_to_table(
             )
         if options.truncate:
             feats = np.ascontiguousarray(feats[:, : options.truncate])
-        return block.with_rows(append(feats, block.rows()))
+        return block.with_rows(append(feats, block.compute_row_bounds()))
 
     convert_table(append_to_block, "matrix", source, target, output_first=True)
     return 0

@@ -57,4 +57,4 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EM
         raise Skip(refusal.format(key))
     if len({len(vector) for vector in vectors}) > 1:
         raise Skip
-    return block.with_rows(columns.append_vectors(feats, block.rows(), np.stack(vectors)))
+    return block.with_rows(columns.append_vectors(feats, block.compute_row_bounds(), np.stack(vectors)))

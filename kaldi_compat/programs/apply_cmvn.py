@@ -100,5 +100,5 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
     shape = (len(block), feats.shape[1])
     factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
     return block.with_rows(
-        cmvn.scale_and_shift_features(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape))
+        cmvn.scale_and_shift_features(feats, block.compute_row_bounds(), factor, np.broadcast_to(offset[:, 0], shape))
     )

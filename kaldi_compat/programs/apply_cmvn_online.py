@@ -50,7 +50,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames
-        bounds = block.rows()
+        bounds = block.compute_row_bounds()
         result = make_normalizer().utterances(stack_rows(block), bounds, adapts=bool(options.spk2utt))
         frames += len(result)
         check.check_last_rows(block, result, bounds)

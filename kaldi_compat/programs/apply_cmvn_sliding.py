@@ -27,7 +27,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     check = FiniteCheck()
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
-        feats, bounds = stack_rows(block), block.rows()
+        feats, bounds = stack_rows(block), block.compute_row_bounds()
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         normalized = normalize_by_sliding_windows(feats, bounds, options)

@@ -107,7 +107,9 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     if feats.size == 0:
         raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")
     return block.with_matrices(
-        compute_dot_products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others))
+        compute_dot_products(
+            feats, block.compute_row_bounds(), others[0] if len(others) == 1 else np.concatenate(others)
+        )
     )
 
 

@@ -93,7 +93,7 @@ def compute_utterance_statistics(
         check: reports statistics that are not finite.
     """
     feats, frame_weights = get_weighted_frames(block, weights)
-    statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
+    statistics = compute_statistics(feats, block.compute_row_bounds(), weights=frame_weights)
     if not np.isfinite(statistics.sum()):
         check.check(NEW_STATISTICS, zip(block.names(), statistics, strict=True))
     return block.with_matrices(statistics)
@@ -136,7 +136,7 @@ class Sum:
 
 def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None) -> Iterator[tuple[str, DoubleMatrix]]:
     """Yield the key and the statistics of each utterance, which are computed only if a caller iterates."""
-    yield from zip(block.names(), compute_statistics(feats, block.rows(), weights=weights), strict=True)
+    yield from zip(block.names(), compute_statistics(feats, block.compute_row_bounds(), weights=weights), strict=True)
 
 
 def write_by_speaker(

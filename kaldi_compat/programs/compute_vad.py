@@ -31,7 +31,7 @@ def main(options: Options, source: str, target: str) -> int:
         feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
-        decisions, numbers = vad.detect_voiced(feats, block.rows(), options)
+        decisions, numbers = vad.detect_voiced(feats, block.compute_row_bounds(), options)
         frames += len(decisions)
         voiced_frames += int(numbers.sum())
         voiced += int((numbers > 0).sum())

@@ -51,7 +51,7 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
         )
 
         def convert(block: ArrayBlock) -> ArrayBlock:
-            converted = converter.convert_many(block.values, block.rows())
+            converted = converter.convert_many(block.values, block.compute_row_bounds())
             failed = converted.is_truncated | converted.is_short
             for key, is_short in zip(compress(block.names(), failed), converted.is_short[failed], strict=True):
                 if is_short:

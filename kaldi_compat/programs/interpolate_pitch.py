@@ -40,7 +40,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate)
-        return block.with_rows(interpolate_utterances(tracks, block.rows(), options, random, frames))
+        return block.with_rows(interpolate_utterances(tracks, block.compute_row_bounds(), options, random, frames))
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if frames.frames:

@@ -26,7 +26,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if not is_without_gaps(tracks):
             return block.map(lambda _, track: smooth_pitch(track, options))
-        return block.with_rows(smooth_utterances(tracks, block.rows(), options))
+        return block.with_rows(smooth_utterances(tracks, block.compute_row_bounds(), options))
 
     counts = convert_table(process, "matrix", source, target, progress=True)
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)

@@ -34,8 +34,8 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                     f"for utterance {key}"
                 )
             chosen = voiced == 1
-            voiced_counts = np.add.reduceat(chosen, block.rows()[:-1], dtype=np.int64)
-            if not np.add.reduceat(voiced != 0, block.rows()[:-1]).all():
+            voiced_counts = np.add.reduceat(chosen, block.compute_row_bounds()[:-1], dtype=np.int64)
+            if not np.add.reduceat(voiced != 0, block.compute_row_bounds()[:-1]).all():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             if not (chosen | (voiced == 0)).all():
                 raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")

@@ -50,5 +50,8 @@ def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
         raise Skip(refusal.format(key))
-    first, end = (np.repeat(bounds, block.shapes[:, 0]) for bounds in (block.rows()[:-1], block.rows()[1:]))
+    first, end = (
+        np.repeat(bounds, block.shapes[:, 0])
+        for bounds in (block.compute_row_bounds()[:-1], block.compute_row_bounds()[1:])
+    )
     return block.with_rows(feats[np.clip(np.arange(len(feats)) - shift, first, end - 1)])

@@ -48,7 +48,7 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
 
     ``names`` maps phones to their symbols.
     """
-    segments = split_to_phones(model, block.values, block.rows())
+    segments = split_to_phones(model, block.values, block.compute_row_bounds())
     words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
     upper, ends = words[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(words)[block.values]))
     widths = np.diff(ends[segments.bounds]) + len("[ ] ")
@@ -59,6 +59,6 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
         [f"] {' ' * padding}" for padding in (columns - widths).tolist()], object
     )
     lower = list(map(str.ljust, lower, columns.tolist()))
-    frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
+    frames, phones = pairwise(block.compute_row_bounds().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
     for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
         yield f"{key}  {''.join(upper[begin:end])}\n{key}  {''.join(lower[first:last])}\n\n"

@@ -104,8 +104,8 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
                 logdets.add(matrix, dim, frames)
             if table is None:
-                return block.with_rows(apply_matrix(feats, global_transform, block.rows()))
-            pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
+                return block.with_rows(apply_matrix(feats, global_transform, block.compute_row_bounds()))
+            pairs = zip(np.split(feats, block.compute_row_bounds()[1:-1]), matrices, strict=True)
             return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
         counts = map_table(blocks, writer, transform)
