@@ -11,7 +11,7 @@ after the other, call :meth:`Block.map`.
 ('ArrayBlock', (10,), [0, 2, 5])
 >>> [(key, matrix.shape) for key, matrix in block.map(lambda key, matrix: matrix[1:]).entries()]
 [('a', (1, 2)), ('b', (2, 2))]
->>> concatenate([block, block.select(np.array([False, True]))]).names()
+>>> concatenate([block, block.select(np.array([False, True]))]).decode_keys()
 ['a', 'b', 'b']
 """
 

@@ -72,7 +72,7 @@ class Block:
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def names(self) -> list[str]:
+    def decode_keys(self) -> list[str]:
         """Return the keys as strings."""
         return split_keys(self.keys)
 
@@ -120,7 +120,7 @@ class Block:
         return create_array_or_object_block(keys, results)
 
     def pack(self) -> PackedBlock | None:
-        """Return the entries in the binary format of an archive, or None if their bytes are unknown."""
+        """Return the entries in the binary format of an archive, or None if the block does not hold their bytes."""
         return None
 
 
@@ -166,11 +166,11 @@ class ObjectBlock(Block):
     def entries(self) -> Iterator[tuple[str, Any]]:
         values = iter(self.read())
         # zip would keep a reference to the previous pair, and its value may be large.
-        return ((key, next(values)) for key in self.names())
+        return ((key, next(values)) for key in self.decode_keys())
 
     def select(self, entries: Mask) -> ObjectBlock:
         indices = np.flatnonzero(entries).tolist()
-        keys, values = self.names(), list(self.read())
+        keys, values = self.decode_keys(), list(self.read())
         return ObjectBlock.from_values([keys[index] for index in indices], [values[index] for index in indices])
 
     def pack(self) -> PackedBlock | None:
@@ -229,7 +229,10 @@ class ArrayBlock(Block):
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of the matrices, or None if the numbers differ or a matrix is empty."""
+        """Return the number of columns of the matrices.
+
+        Return None if the numbers differ, a matrix is empty, or the block has no entries.
+        """
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
@@ -243,7 +246,7 @@ class ArrayBlock(Block):
     def stack(self) -> Array | None:
         """Return the arrays as one array (entries, rows, columns) or (entries, length).
 
-        Return None if the arrays differ in shape or are empty.
+        Return None if the arrays differ in shape or are empty, or if the block has no entries.
         """
         shape = self.shapes[:1, : self.dimensions]
         if not len(self) or not shape.all() or (self.shapes[:, : self.dimensions] != shape).any():
@@ -298,13 +301,15 @@ class ArrayBlock(Block):
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and values: views of the block's numbers, or Python numbers if ``dimensions`` is 0."""
         if self.dimensions == 0:
-            yield from zip(self.names(), self.values.tolist(), strict=True)
+            yield from zip(self.decode_keys(), self.values.tolist(), strict=True)
             return
         if (stacked := self.stack()) is not None:  # Iterating over one array is faster than the loop below.
-            yield from zip(self.names(), list(stacked), strict=True)
+            yield from zip(self.decode_keys(), list(stacked), strict=True)
             return
         begin = 0
-        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.count_elements().tolist(), strict=True):
+        for key, shape, size in zip(
+            self.decode_keys(), self.shapes.tolist(), self.count_elements().tolist(), strict=True
+        ):
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size

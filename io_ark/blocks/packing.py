@@ -37,7 +37,7 @@ def _pack_arrays_in_c(
 def pack_arrays(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
-    """Encode arrays for a binary archive. Return the bytes, the offset of each object, and the end of each entry.
+    """Encode arrays for a binary archive. Return the bytes, and the offset of each object and the end of each entry.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -67,7 +67,7 @@ def pack_arrays(
 
 
 def _check_sizes(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
-    """Raise ValueError if the arguments of :func:`pack_arrays` do not match."""
+    """Raise ValueError if the arguments of :func:`pack_arrays` do not match, or the values are not contiguous."""
     numbers = shapes[:, :dimensions].prod(axis=1).sum()
     if keys.count(b"\n") != len(shapes) or numbers != values.size or not values.flags.c_contiguous:
         raise ValueError("the keys, shapes and values of a block do not match, or the values are not contiguous")

@@ -93,7 +93,7 @@ class PosteriorBlock(Block):
         return len(self.frames)
 
     def entries(self) -> Iterator[tuple[str, PosteriorArrays]]:
-        return zip(self.names(), self.posteriors.split(self.frames), strict=True)
+        return zip(self.decode_keys(), self.posteriors.split(self.frames), strict=True)
 
     def select(self, entries: Mask) -> PosteriorBlock:
         frame_mask = np.repeat(entries, self.frames)

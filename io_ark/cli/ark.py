@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0  # Exit status if the user leaves the pager early.
     only_prints = True
     try:
-        arguments = _parse(argv)
+        arguments = _parse_arguments(argv)
         only_prints = arguments.command in PAGED or arguments.json
         with page_output(arguments.command in PAGED and not arguments.json):
             module, function = arguments.run.split(".")
@@ -89,8 +89,8 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments. Print an error, or the text of ``--help`` or ``--version``, and raise SystemExit."""
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the arguments. For an error, ``--help`` or ``--version``, print a message and raise SystemExit."""
     parser = build_parser()
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -138,7 +138,7 @@ def _list_options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _get_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of each command by name."""
+    """Return a dictionary from the names of the commands to their parsers."""
     return next(action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
 
 
@@ -173,10 +173,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _parse_count(text: str) -> int:
-    """Parse the whole number, 0 or more, of an option."""
+    """Parse the value of an option as a whole number of 0 or more."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
-    return min(int(text), sys.maxsize)
+    return min(int(text), sys.maxsize)  # islice raises an error for a larger number.
 
 
 def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:

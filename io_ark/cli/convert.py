@@ -29,7 +29,7 @@ from io_ark.tables.overwriting import refuse_overwriting
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Convert a table. Return 1 if an entry is unreadable or not an array, and 0 otherwise.
+    """Convert a table or a file of arrays. Return 1 if an entry cannot be read or converted, and 0 otherwise.
 
     A target file is created only after the first entry has been read. A target that is a Kaldi table is created only
     when the first entry that the table can store has been read.
@@ -75,7 +75,7 @@ def _check_source(name: str) -> None:
 
 
 def _refuse_url(target: str) -> None:
-    """Raise :class:`OpenError` if the target is a URL, which would be the name of a folder such as ``s3:``."""
+    """Raise :class:`OpenError` if the target is a URL. As a path, the URL would create a folder such as ``s3:``."""
     if is_url(target):
         raise OpenError("is a URL, but the target must be a file: upload the file after the conversion", file=target)
 
@@ -93,7 +93,8 @@ def _convert_values(
 ) -> int:
     """Write values with ``write``, or to a Kaldi table if it is None. Print the numbers of converted and failed values.
 
-    Return the exit status, 1 if a value failed. ``is_array`` is True to refuse values that are not arrays of numbers.
+    ``values`` yields each key with its value, or with an error, which is printed and counts as failed. Return the exit
+    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers.
 
     Raises:
         FormatError: there are no values, or none can be converted.
@@ -105,7 +106,7 @@ def _convert_values(
         if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
-    settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
+    settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))  # Milliseconds to seconds.
     converted = failed = 0
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
@@ -187,7 +188,13 @@ def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of a table: arrays, other objects, or errors. A model yields its arrays by name."""
+    """Yield the keys and values of a table: arrays, other objects, or the errors of unreadable entries.
+
+    For a file with a single model, the names and arrays of the model are yielded instead.
+
+    Raises:
+        FormatError: the file has a single array, which has no key.
+    """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
         if entry.single and hasattr(value, "arrays"):
@@ -205,7 +212,10 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def _make_wspecifier(name: str) -> str:
-    """Return the wspecifier of a file. For the name ``o.scp``, it names the script file and the archive ``o.ark``."""
+    """Return the wspecifier of a table's file name, or ``name`` if it is a wspecifier.
+
+    The name ``o.scp`` stands for this script file and the archive ``o.ark``.
+    """
     if io_ark.is_table_wspecifier(name):
         return name
     return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"
@@ -237,7 +247,7 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
             if not table.binary:
                 _check_text_numbers(array, key)
             if writer is None:
-                trial[key] = value  # Raises an error for a value that the table cannot store.
+                trial[key] = value  # The trial raises an error for a value that the table cannot store.
                 writer = open_writer()
             writer[key] = value
 

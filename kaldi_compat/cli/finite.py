@@ -57,4 +57,4 @@ class FiniteCheck:
             bounds: rows ``bounds[m]`` to ``bounds[m + 1]`` belong to matrix ``m``.
         """
         if rows.size and not math.isfinite((last := rows.take(bounds[1:] - 1, axis=0)).sum()):
-            self.check(NORMALIZED_FEATURES, zip(block.names(), last, strict=True))
+            self.check(NORMALIZED_FEATURES, zip(block.decode_keys(), last, strict=True))

@@ -38,7 +38,7 @@ def append_to_table(
     def append_to_block(block: ArrayBlock) -> ArrayBlock:
         feats = stack_rows(block)
         if feats.size == 0:
-            raise Skip(f"Empty feature matrix for key {block.names()[0]}")
+            raise Skip(f"Empty feature matrix for key {block.decode_keys()[0]}")
         if options.truncate > feats.shape[1]:
             raise FeatureError(
                 f"Cannot truncate features as dimension {feats.shape[1]} is smaller than --truncate={options.truncate}"

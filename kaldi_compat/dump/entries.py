@@ -72,7 +72,7 @@ class Utterances:
     @property
     def key(self) -> str:
         """Name of the only utterance."""
-        (name,) = self.block.names()
+        (name,) = self.block.decode_keys()
         return name
 
     @property

@@ -93,7 +93,7 @@ class CtmFile:
             starts[begin : begin + 1] = 0
             np.add.accumulate(starts[begin:end], out=starts[begin:end])
         line = f" 1 {self._time} {self._time} %d\n"
-        counts = zip(block.names(), block.shapes[:, 0].tolist(), strict=True)
+        counts = zip(block.decode_keys(), block.shapes[:, 0].tolist(), strict=True)
         lines = "".join([(key.replace("%", "%%") + line) * count for key, count in counts])
         numbers = zip(starts.tolist(), durations.tolist(), phones.tolist(), strict=True)
         self._write((lines % tuple(chain.from_iterable(numbers))).encode(errors="surrogateescape"))

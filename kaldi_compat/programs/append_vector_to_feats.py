@@ -52,7 +52,7 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EM
     Raises:
         Skip: a matrix is empty, or the vectors of several utterances differ in length.
     """
-    feats, (key, *_) = stack_rows(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(refusal.format(key))
     if len({len(vector) for vector in vectors}) > 1:

@@ -66,7 +66,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             replaced = replace_statistics(np.stack(statistics), skipped)
             used = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
             if not np.isfinite(used.sum()):
-                names = [statistics_source] if table is None else block.names()
+                names = [statistics_source] if table is None else block.decode_keys()
                 check.check(GIVEN_STATISTICS, zip(names, used, strict=True))
             return normalize_block(block, replaced, options)
 

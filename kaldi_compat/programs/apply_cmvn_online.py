@@ -68,7 +68,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             )
             find = partial(table.find, missing="No features for utterance {}".format)
             counts = map_table(
-                groups, writer, lambda group: normalize(ArrayBlock.from_arrays(group.names(), find(group)))
+                groups, writer, lambda group: normalize(ArrayBlock.from_arrays(group.decode_keys(), find(group)))
             )
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize)

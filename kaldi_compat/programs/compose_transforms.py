@@ -84,7 +84,7 @@ def make_lookups(
 
     def find(block: Block) -> Matrix:
         if speakers is not None:
-            warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
+            warning = f"No speaker provided for utterance {block.decode_keys()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
         transforms = table.find(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(

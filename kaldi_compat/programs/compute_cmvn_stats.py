@@ -71,7 +71,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
     Raises:
         Skip: an utterance is empty or lacks weights, or the number of weights is wrong.
     """
-    feats, (key, *_) = stack_rows(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(f"Empty feature matrix for utterance {key}")
     if weights is None:
@@ -95,7 +95,7 @@ def compute_utterance_statistics(
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.compute_row_bounds(), weights=frame_weights)
     if not np.isfinite(statistics.sum()):
-        check.check(NEW_STATISTICS, zip(block.names(), statistics, strict=True))
+        check.check(NEW_STATISTICS, zip(block.decode_keys(), statistics, strict=True))
     return block.with_matrices(statistics)
 
 
@@ -136,7 +136,9 @@ class Sum:
 
 def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None) -> Iterator[tuple[str, DoubleMatrix]]:
     """Yield the key and the statistics of each utterance, which are computed only if a caller iterates."""
-    yield from zip(block.names(), compute_statistics(feats, block.compute_row_bounds(), weights=weights), strict=True)
+    yield from zip(
+        block.decode_keys(), compute_statistics(feats, block.compute_row_bounds(), weights=weights), strict=True
+    )
 
 
 def write_by_speaker(

@@ -57,7 +57,7 @@ def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
         if (audio.rates != options.sample_frequency).any():
             raise AudioError(
                 f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
-                f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.names()[0]}"
+                f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.decode_keys()[0]}"
             )
         return audio
 
@@ -75,7 +75,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
     """Analyze utterances for the simulation of online decoding. Return their keys and analyses."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
-    return block.names(), [Analysis.from_audio(block.samples[a : a + n], options) for a, n in ranges]
+    return block.decode_keys(), [Analysis.from_audio(block.samples[a : a + n], options) for a, n in ranges]
 
 
 def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:

@@ -30,13 +30,13 @@ def main(options: Options, source: str, target: str) -> int:
         nonlocal frames, voiced_frames, voiced, unvoiced
         feats = stack_rows(block)
         if feats.size == 0:
-            raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
+            raise Skip(f"Empty feature matrix for utterance {block.decode_keys()[0]}")
         decisions, numbers = vad.detect_voiced(feats, block.compute_row_bounds(), options)
         frames += len(decisions)
         voiced_frames += int(numbers.sum())
         voiced += int((numbers > 0).sum())
         unvoiced += int((numbers == 0).sum())
-        for key, number in zip(block.names(), numbers.tolist(), strict=True):
+        for key, number in zip(block.decode_keys(), numbers.tolist(), strict=True):
             if number == 0:
                 logger.warning("No frames were judged voiced for utterance %s", key)
         decided = block.with_vectors(decisions)

@@ -53,7 +53,7 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
         def convert(block: ArrayBlock) -> ArrayBlock:
             converted = converter.convert_many(block.values, block.compute_row_bounds())
             failed = converted.is_truncated | converted.is_short
-            for key, is_short in zip(compress(block.names(), failed), converted.is_short[failed], strict=True):
+            for key, is_short in zip(compress(block.decode_keys(), failed), converted.is_short[failed], strict=True):
                 if is_short:
                     logger.warning("Failed to produce suitable phone lengths")
                 logger.warning("Could not convert alignment for key %s (possibly truncated alignment?)", key)

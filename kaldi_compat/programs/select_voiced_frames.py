@@ -23,7 +23,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
         blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select(block: ArrayBlock) -> ArrayBlock:
-            feats, (key, *_) = stack_rows(block), block.names()
+            feats, (key, *_) = stack_rows(block), block.decode_keys()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
             activities = vad.find(block, lambda key: f"No VAD input found for utterance {key}")

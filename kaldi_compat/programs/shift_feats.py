@@ -47,7 +47,7 @@ def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
     Raises:
         Skip: a matrix is empty.
     """
-    feats, (key, *_) = stack_rows(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(refusal.format(key))
     first, end = (

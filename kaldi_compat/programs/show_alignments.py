@@ -60,5 +60,5 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
     )
     lower = list(map(str.ljust, lower, columns.tolist()))
     frames, phones = pairwise(block.compute_row_bounds().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
-    for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
+    for key, (begin, end), (first, last) in zip(map(split_bytes, block.decode_keys()), frames, phones, strict=True):
         yield f"{key}  {''.join(upper[begin:end])}\n{key}  {''.join(lower[first:last])}\n\n"

@@ -42,7 +42,7 @@ def main(options: Options, source: str, target: str) -> int:
         chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
             frames_in += require_one_entry(block, len(feats))
-            raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
+            raise Skip(f"For utterance {block.decode_keys()[0]}, output would have no rows, producing no output.")
         frames_in += len(feats)
         frames_out += len(chosen)
         return block.with_rows(feats[chosen], counts)

@@ -98,7 +98,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             matrices = [global_transform] if table is None else table.find(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
-                raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
+                raise Skip(describe_mismatch(block.decode_keys()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
                 raise Skip
             for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):

@@ -53,7 +53,7 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
         Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
     aligned = []
-    for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
+    for key, frames, vector in zip(block.decode_keys(), block.frames.tolist(), weights, strict=True):
         if abs(len(vector) - frames) > tolerance:
             raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {frames}")
         aligned.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
