@@ -20,7 +20,7 @@ from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import FORMATS, Settings, Write, WriteArray, find_format, is_manifest, refuse_unsupported_ending
-from io_ark.cli.lhotse_arrays import refuse_source
+from io_ark.cli.lhotse_arrays import refuse_source_in_storage
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
 from io_ark.specifier import is_url, parse_wspecifier
@@ -59,7 +59,7 @@ def convert(arguments: argparse.Namespace) -> int:
     output = _make_wspecifier(arguments.target) if write is None else arguments.target
     refuse_overwriting(output, [parse_table(arguments.source) if source_format is None else arguments.source])
     if source_format is not None and target_format is FORMATS["lhotse"]:
-        refuse_source(Path(arguments.source), Path(f"{arguments.target}_storage"))
+        refuse_source_in_storage(Path(arguments.source), Path(f"{arguments.target}_storage"))
     return _convert_values(arguments, values, write)
 
 

@@ -186,7 +186,7 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
 
 
 def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
-    """Yield the key and rxfilename of each line of a script file. Yield an error for an invalid line."""
+    """Yield the key and rxfilename of each line of a script file, or an error for an invalid line."""
     refuse_foreign_file(source, "scp")
     splitter = LineSplitter(source.name)
     for line in source.read_lines():
@@ -197,7 +197,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
 ) -> Iterator[StoredEntry]:
-    """Yield the entry of each line of a script file. An invalid line becomes an entry with an error."""
+    """Yield the entry of each line of a script file, with an error if the line is invalid or its object unreadable."""
     recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

@@ -139,7 +139,7 @@ def find_format(name: str, format_name: str) -> Format | None:
 
 
 def refuse_unsupported_ending(name: str) -> None:
-    """Raise :class:`SpecifierError` if the name of a table to write has the ending of a different known format."""
+    """Raise SpecifierError for a table to write whose name has the ending of an unsupported format, such as ``.pt``."""
     ending = next((ending for ending in _UNSUPPORTED_ENDINGS if name.lower().endswith(ending)), "")
     if ending and not _names_table(name):
         known = ", ".join(candidate.endings[0] for candidate in FORMATS.values())
@@ -151,7 +151,7 @@ def refuse_unsupported_ending(name: str) -> None:
 
 
 def is_manifest(name: str, format_name: str) -> bool:
-    """Return True if the target ``name`` is a manifest of NeMo, by the format, or by its ending if the format is ""."""
+    """Return True for a target in NeMo's format: the format is "nemo", or is "" and the name ends in .json."""
     return format_name == "nemo" or (not format_name and name.lower().endswith(".json") and not _names_table(name))
 
 
@@ -166,7 +166,7 @@ def encode_file_name(key: str) -> str:
 
 
 def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") -> Array | ArkError:
-    """Return the array that ``read`` returns, or its exception as an ArkError, with ``key`` unless it has a key."""
+    """Return the array that ``read`` returns. If ``read`` raises an exception, return it as an ArkError for ``key``."""
     try:
         return np.asarray(_call_library(read, path))
     except ArkError as error:
@@ -177,7 +177,7 @@ def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") 
 
 
 def _read_npy(folder: Path) -> Entries:
-    """Yield the arrays of the .npy files of a folder, in the order of their names."""
+    """Yield the keys and arrays of the .npy files of a folder, in the order of the file names."""
     # Unlike iterdir, Path.glob would find no files in an unreadable folder instead of raising an error.
     for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), _read_or_return_error(functools.partial(load_npy, path), path)
@@ -185,7 +185,7 @@ def _read_npy(folder: Path) -> Entries:
 
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a folder of arrays. It replaces an older folder only if no other file would be lost."""
+    """Write a folder with a .npy file for each array. It replaces an old folder only if no other file would be lost."""
     _remove_unfinished(folder)
     try:
         with replace_folder(folder) as new:
@@ -196,7 +196,7 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_npz(path: Path) -> Entries:
-    """Yield the arrays of a .npz file, in the order of the file."""
+    """Yield the keys and arrays of a .npz file, in the order of the file."""
     with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
 
         def read_member(member: zipfile.ZipInfo) -> Array:
@@ -214,7 +214,7 @@ def write_atomically(write: Write) -> Write:
     """Decorate a writer to use a temporary name until the file is complete, except for devices like ``/dev/stdout``."""
 
     @contextlib.contextmanager
-    def write_whole(path: Path, settings: Settings) -> Iterator[WriteArray]:
+    def write_temporary_file(path: Path, settings: Settings) -> Iterator[WriteArray]:
         if not is_replaceable(path):  # A device such as /dev/stdout must be written directly.
             with write(path, settings) as write_array:
                 yield write_array
@@ -230,7 +230,7 @@ def write_atomically(write: Write) -> Write:
         finally:
             unfinished.unlink(missing_ok=True)
 
-    return write_whole
+    return write_temporary_file
 
 
 def _refuse_folder(path: Path) -> None:
@@ -295,12 +295,13 @@ def _write_tar(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_safetensors(path: Path) -> Entries:
-    """Yield the arrays of a file, or the errors of entries with a wrong position or an unsupported type.
+    """Yield the keys and arrays of a safetensors file. An entry with a wrong position or type yields an error.
 
     Raises:
         FormatError: the header is invalid.
     """
     with path.open("rb") as file:
+        # The file has the size of the header in 8 bytes, the header, and the arrays.
         available = path.stat().st_size - 8
         header_size = int.from_bytes(file.read(8), "little")
 
@@ -326,7 +327,7 @@ def _read_safetensors(path: Path) -> Entries:
 
 
 def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
-    """Call a function that reads a header or an entry. Raise FormatError if the header or the entry is invalid."""
+    """Call ``read``, which reads the header or an array of a safetensors file. Raise FormatError if it is invalid."""
     try:
         return read()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -340,7 +341,7 @@ def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
 @write_atomically
 @contextlib.contextmanager
 def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write the arrays to a temporary file first, because the header, which has their positions, precedes them."""
+    """Write a safetensors file. A temporary file collects the arrays, because the header precedes them in the file."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
     # Use the folder of the target, which has room for the arrays, unless the target is a device in /dev.
@@ -366,7 +367,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_hdf5(path: Path) -> Entries:
-    """Yield the datasets of a file, at any depth of groups. Refuse links to other files and data in other files."""
+    """Yield the names and arrays of all datasets of an HDF5 file. Refuse links to other files and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
@@ -424,14 +425,14 @@ class _FileForHdf5(io.FileIO):
     def write(self, data: Any) -> int:
         view = memoryview(data)
         while len(view) and self.error is None:
-            view = view[self._keep_error(super().write, view) :]
+            view = view[self._call_until_error(super().write, view) :]
         return len(data)
 
     def truncate(self, size: int | None = None) -> int:
-        return self._keep_error(super().truncate, size)
+        return self._call_until_error(super().truncate, size)
 
-    def _keep_error(self, function: Callable[[Any], int], argument: Any) -> int:
-        """Call a function and return its result. After the first OSError, which is stored, return 0 without a call."""
+    def _call_until_error(self, function: Callable[[Any], int], argument: Any) -> int:
+        """Call a file operation and return its result. Store an OSError, and return 0 for this and all later calls."""
         try:
             return function(argument) if self.error is None else 0
         except OSError as error:
@@ -445,7 +446,7 @@ class _FileForHdf5(io.FileIO):
 
 
 def _read_parquet(path: Path) -> Entries:
-    """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`, or the errors of rows with null values.
+    """Yield the keys and arrays of a Parquet file. A row with null values yields an error instead of an array.
 
     Raises:
         FormatError: a column that ``ark convert`` writes is missing or has another type, or a key is null.
@@ -458,7 +459,7 @@ def _read_parquet(path: Path) -> Entries:
         batch_rows = PARQUET_ROWS
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
-            # Parquet stores equal values once, so the number of bytes alone does not limit the memory.
+            # Parquet stores equal values once, so its bytes do not limit the memory. A number may need 8 bytes.
             value_count = sum(columns.column(i).num_values for i in range(columns.num_columns))
             size = max(columns.total_byte_size, 8 * value_count)
             check_unpacked_size(size, path, f"row group {group}")
@@ -473,7 +474,7 @@ def _read_parquet(path: Path) -> Entries:
 
 
 def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Array:
-    """Convert a row of a Parquet file to an array. ``numbers`` is a list scalar of pyarrow."""
+    """Convert ``numbers``, a ListScalar of pyarrow, to an array of this shape. Raise FormatError for null values."""
     if shape is None or None in shape:
         raise FormatError("has a null value in the column shape: write the shape of the array", file=str(path))
     if not numbers.is_valid or numbers.values.null_count:
@@ -499,7 +500,7 @@ def _check_columns(schema: Any, path: Path) -> None:
 @write_atomically
 @contextlib.contextmanager
 def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a row for each array, in row groups of about :data:`PARQUET_BYTES`. All arrays must have one type."""
+    """Write a Parquet file with a row for each array. All arrays must have one type, because they share a column."""
     arrow = import_extra("pyarrow", "Parquet files")
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     pending: list[tuple[str, Array]] = []
@@ -516,9 +517,9 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
             dictionary = ["key"] if arrow.types.is_floating(number_type) else True
             writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
-            lengths = np.cumsum([0, *(array.size for _, array in pending)])
+            offsets = np.cumsum([0, *(array.size for _, array in pending)])
             flat = np.concatenate([array.ravel() for _, array in pending])
-            values = arrow.ListArray.from_arrays(arrow.array(lengths, arrow.int32()), arrow.array(flat))
+            values = arrow.ListArray.from_arrays(arrow.array(offsets, arrow.int32()), arrow.array(flat))
             columns = [[key for key, _ in pending], [list(array.shape) for _, array in pending], values]
             writers[0].write_table(arrow.table(columns, schema=schema))
             pending.clear()
@@ -561,7 +562,7 @@ def _import_lhotse(path: Path) -> Any:
 
 
 def _read_lhotse(path: Path) -> Entries:
-    """Yield the features of a manifest of features or cuts. Refuse features that are not stored in a file."""
+    """Yield the keys and features of a lhotse manifest of features or cuts. Refuse features that are not in a file."""
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
     if manifest is None:
@@ -594,7 +595,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 
 def _check_storage_path(features: Any, path: Path) -> None:
-    """Raise FormatError if lhotse would run a command or open a URL for features, because manifests are untrusted."""
+    """Raise FormatError for features outside of files, because lhotse would run a manifest's commands and open URLs."""
     storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"
     file = location.rpartition(":")[0] if is_kaldi and not Path(location).exists() else location
@@ -606,7 +607,7 @@ def _check_storage_path(features: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
-    """Write a manifest and the folder of the arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
+    """Write a lhotse manifest and the folder of its arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
     lhotse = _import_lhotse(path)
     array_writer = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(f"{path.name}_storage")
@@ -667,7 +668,7 @@ def _open_foreign(open_file: Callable[[], Any], path: Path) -> Iterator[Any]:
 
 
 def _call_library(function: Callable[[], Any], path: Path) -> Any:
-    """Call a function of another library. Convert an exception, except FileNotFoundError, to a one-line FormatError."""
+    """Call a function of another library. Convert exceptions to FormatError, except ArkError and FileNotFoundError."""
     try:
         return function()
     except (ArkError, FileNotFoundError):
