@@ -81,7 +81,7 @@ class ArkError(Exception):
 
 
 def format_warning(error: ArkError, warning: str = LOAD_FAILED) -> str:
-    """Return Kaldi's text ``warning``, or for an :class:`OpenError` "Failed to open file", followed by the error."""
+    """Return a warning in Kaldi's words: ``warning``, or "Failed to open file" for an OpenError, and then the error."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else warning} {error}"
 
 

@@ -126,7 +126,7 @@ def decode_file_name(file: str | PathLike[str]) -> str:
 
 
 def classify_rspecifier(text: str) -> Rspecifier | None:
-    """Parse an rspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other text.
+    """Parse an rspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other string.
 
     >>> from io_ark.specifier import classify_rspecifier
     >>> classify_rspecifier("scp,p:feats.scp")
@@ -190,7 +190,7 @@ _ADVICE = {
 
 
 def classify_wspecifier(text: str) -> Wspecifier | None:
-    """Parse a wspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other text.
+    """Parse a wspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other string.
 
     >>> from io_ark.specifier import classify_wspecifier
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
@@ -230,12 +230,12 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text."""
+    """Parse an rspecifier. Raise :class:`SpecifierError` for any other string."""
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text."""
+    """Parse a wspecifier. Raise :class:`SpecifierError` for any other string."""
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
@@ -299,7 +299,7 @@ def parse_wxfilename(text: str) -> Wxfilename:
 
 
 def _refuse_odd_name(text: str, mode: str) -> None:
-    """Refuse a file name with white space at its edges, and the specifier of a table, valid or not.
+    """Raise SpecifierError for a file name with white space at its edges, or for a table's specifier, even if invalid.
 
     Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
     ``mode`` is "r" for a name to read, and "w" for a name to write.
@@ -321,7 +321,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
     """Split an rxfilename into a name and an optional range in brackets.
 
     Raises:
-        RangeSyntaxError: the text ends in an invalid range.
+        RangeSyntaxError: the string ends in an invalid range.
     """
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
@@ -333,7 +333,7 @@ def split_brackets(text: str) -> tuple[str, str]:
     """Split an rxfilename that ends in ``]`` into the name before the brackets and the text in the brackets.
 
     Raises:
-        RangeSyntaxError: the text does not end in a range.
+        RangeSyntaxError: the string does not end in a range.
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
@@ -356,7 +356,11 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
-    """Return the first and last index of ``part`` in the range ``text``, or None for ``:``, which selects all."""
+    """Return the first and last index of ``part`` of the range ``text``, or None for ``:``, which selects all.
+
+    Raises:
+        RangeSyntaxError: ``part`` is neither ``:`` nor two indices.
+    """
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
@@ -364,4 +368,5 @@ def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
         raise RangeSyntaxError(
             f"'[{text}]' is not a range: give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
         )
-    return int(interval[1]), int(interval[2])
+    first, last = map(int, interval.groups())
+    return first, last

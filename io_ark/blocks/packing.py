@@ -26,7 +26,7 @@ def _pack_arrays_in_c(
     _check_sizes(keys, shapes, dimensions, values)
     packed = np.empty(len(keys) + _MAX_HEADER_BYTES * len(shapes) + with_values * values.nbytes, np.uint8)
     objects, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
-    used = NATIVE.function("ark_pack_arrays")(
+    used = NATIVE.get_function("ark_pack_arrays")(
         keys, np.ascontiguousarray(shapes, np.int64), dimensions, ord("F") if values.itemsize == 4 else ord("D"),
         values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, objects, ends,
     )  # fmt: skip

@@ -367,7 +367,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_hdf5(path: Path) -> Entries:
-    """Yield the names and arrays of all datasets of an HDF5 file. Refuse links to other files and data in other files."""
+    """Yield the keys and arrays of an HDF5 file's datasets. Refuse links to other files, and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:

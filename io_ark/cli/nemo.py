@@ -32,18 +32,17 @@ MAX_OVERSHOOT = 0.5
 def refuse_overwriting_source(source: str, target: str) -> None:
     """Raise SpecifierError if ``target`` would overwrite a file of the data directory ``source``.
 
-    Refused are the recordings that ``wav.scp`` names, and the files in the directory. Manifests in the directory
-    (.json, .jsonl) may be overwritten.
+    This includes the recordings that ``wav.scp`` names, but not the manifests (.json, .jsonl) in the directory.
     """
     files = [path for path in glob(f"{escape(source)}/*") if not path.endswith((".json", ".jsonl"))]
     refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
 
 def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
-    """Yield the key of each utterance of a data directory, and the JSON object that describes it in the manifest.
+    """Yield the key of each utterance of a data directory, and the JSON object that describes it in NeMo's manifest.
 
-    An utterance without a readable recording, or without a transcript in ``text``, yields an error instead of an
-    object.
+    An utterance without a readable recording, with times outside its recording, or without a line in an existing file
+    ``text`` yields an error instead of an object.
 
     Raises:
         MissingFileError: the directory has no ``wav.scp``.
@@ -111,7 +110,7 @@ def _get_segment(segments: Any, key: str) -> Segment:
 
 
 def _resolve_recording(location: str, script: str, key: str) -> str:
-    """Return the absolute path of a recording at the rxfilename ``location``, which must be a whole file."""
+    """Return the absolute path of a recording. Raise FormatError unless ``location`` names a file of its own."""
     try:
         target = parse_rxfilename(location)
     except SpecifierError as error:
@@ -129,7 +128,7 @@ def _resolve_recording(location: str, script: str, key: str) -> str:
 def _measure_audio(
     source: str, utterances: list[Segment], has_segments: bool
 ) -> Iterator[tuple[float, float | ArkError]]:
-    """Yield the duration of each utterance in seconds, and the duration of its recording or the error in its audio.
+    """Yield the duration of each utterance in seconds, and that of its recording, or the error of an unreadable one.
 
     Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. A segment with an end does not need the
     audio, so the duration of a recording that cannot be read is then infinite.
@@ -161,6 +160,7 @@ def write_manifest(path: Path, _: Settings) -> Iterator[WriteArray]:
             try:
                 file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
             except UnicodeEncodeError:
+                # A byte that is not UTF-8 was decoded to a character from U+DC80 to U+DCFF ("surrogateescape").
                 names = [name for name, value in item.items() if "\\udc" in ascii(value)]
                 message = f"has bytes that are not UTF-8 in {' and '.join(names)}: convert them to UTF-8 for JSON"
                 raise FormatError(message, key=key) from None

@@ -251,7 +251,7 @@ class BlockLoader:
             # Zero bytes separate the lines for C, so a line must not contain a zero byte.
             if joined_lines.count(b"\0") >= len(batch):
                 break
-            count = NATIVE.function("ark_read_files")(
+            count = NATIVE.get_function("ark_read_files")(
                 joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
                 contents, len(contents), bounds, end,
             )  # fmt: skip
