@@ -356,11 +356,7 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
-    """Return the first and last index of ``part`` of the range ``text``, or None for ``:``, which selects all.
-
-    Raises:
-        RangeSyntaxError: ``part`` is neither ``:`` nor two indices.
-    """
+    """Return the first and last index of ``part``, or None for ":". Raise RangeSyntaxError for any other string."""
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)

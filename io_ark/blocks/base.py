@@ -179,16 +179,7 @@ class ObjectBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlock(Block):
-    """Block of entries whose values are matrices, vectors or scalars of one type, joined in one array.
-
-    >>> import numpy as np
-    >>> from io_ark.blocks import ArrayBlock
-    >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
-    >>> block.compute_row_bounds().tolist(), block.count_columns()
-    ([0, 1, 3], 2)
-    >>> [(key, matrix.shape) for key, matrix in block.entries()]
-    [('a', (1, 2)), ('b', (2, 2))]
-    """
+    """Block of entries whose values are matrices, vectors or scalars of one type, joined in one array."""
 
     keys: bytes
     values: Array  # (numbers,): the elements of all arrays, back to back
@@ -229,10 +220,7 @@ class ArrayBlock(Block):
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of the matrices.
-
-        Return None if the numbers differ, a matrix is empty, or the block has no entries.
-        """
+        """Return the number of columns that all matrices have, or None if it differs or a matrix or the block is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])

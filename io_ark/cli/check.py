@@ -149,7 +149,7 @@ def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:
         return
-    file = files.get(target.path)
+    file = files.get_file(target.path)
     key = encode_key(entry.key)
     start = max(0, target.offset - len(key) - 1)
     stored = bytes(file.open_source(start).read(target.offset - start))

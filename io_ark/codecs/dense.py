@@ -70,7 +70,7 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
     """
     stored, rows, columns = _read_header(source, head)
     row_slice, column_slice = find_slices(part, rows, columns, source.name)
-    source.check(rows * columns * stored.itemsize)
+    source.check_available(rows * columns * stored.itemsize)
     source.skip(row_slice.start * columns * stored.itemsize)
     values = source.read_array(stored, (row_slice.stop - row_slice.start) * columns).reshape(-1, columns)
     if column_slice != slice(0, columns):

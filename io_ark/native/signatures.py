@@ -155,10 +155,7 @@ class Signatures:
                 self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library, whose truth value is False if it is missing, disabled, or not built for this interface.
-
-        ``signatures.txt`` defines the interface.
-        """
+        """Return the library. Its truth value is False if it is missing, disabled, or built for other signatures."""
         return load_library(self._directory, self._interface)
 
     @functools.cached_property

@@ -97,14 +97,14 @@ def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
     ]
 
 
-def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> int:
+def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = False) -> int:
     """Remove the abandoned temporary files in a directory, and return the number of removed names.
 
     A folder that was being replaced is renamed to its old name instead if no new folder has this name.
 
     Args:
         directory: the directory, which may be missing.
-        start: string with which the names of the removed files begin.
+        start: prefix of the names of the files to remove.
         own: True to remove the temporary files of this process as well.
     """
     return sum(map(_remove_abandoned, _list_abandoned(directory, start, own)))
@@ -236,7 +236,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
-    """Return the first entry, by name, of a folder that is a folder or whose name is not in ``names``, or None."""
+    """Return the first path, by name, in a folder that is a subfolder or has a name not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return other_entries[0] if other_entries else None

@@ -228,7 +228,7 @@ class BlockLoader:
             name = os.fsdecode(path)
             if _measure_regular_file(name) < 0:
                 return None
-            source = self._files.get(name).open_source(offset, ahead=True)
+            source = self._files.get_file(name).open_source(offset, ahead=True)
             self._source, self._path = source if isinstance(source, FileSource) else None, path
         return self._source
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from io_ark.data_dir import DATA_FILES
 from io_ark.specifier import Rspecifier, decode_file_name, parse_rspecifier
-from io_ark.streams.unfinished import clear_directory, remove_unfinished
+from io_ark.streams.unfinished import remove_abandoned_files, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
 from kaldi_compat.dump.configuration import read_confs
 from kaldi_compat.dump.errors import OutputError
@@ -157,7 +157,7 @@ def clear_all_unfinished(job: Job) -> int:
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     places = {os.path.realpath(folder): folder for folder in folders}
-    removed = sum(map(clear_directory, places.values()))
+    removed = sum(map(remove_abandoned_files, places.values()))
     # The folder of an output in another format may be a link, whose temporary folders are beside the link's target.
     links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
     removed += sum(map(remove_unfinished, links))

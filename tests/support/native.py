@@ -23,7 +23,7 @@ def computing(how: str | None) -> Iterator[None]:
         if how is None:
             patch.setattr(native.NATIVE, "in_use", False)
         else:
-            patch.setattr(native, "function", lambda name, level=None, **kind: function(name, level or how, **kind))
+            patch.setattr(native, "get_function", lambda name, level=None, **kind: function(name, level or how, **kind))
         yield
 
 
