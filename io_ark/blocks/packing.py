@@ -74,12 +74,9 @@ def _check_sizes(keys: bytes, shapes: Integers, dimensions: int, values: Array) 
 
 
 def format_script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return the bytes (uint8) of the lines of a script file: a key, the archive's name, and an offset in the archive.
+    """Return the bytes (uint8) of the lines of a script file: a key, the name of the archive, and the object's offset.
 
-    Args:
-        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
-        offsets: offset of the object of each key in bytes, shape (entries,).
-        archive: name of the archive.
+    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``offsets``, (entries,), holds offsets in bytes.
     """
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
     return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)

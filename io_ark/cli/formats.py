@@ -313,6 +313,7 @@ def _read_safetensors(path: Path) -> Entries:
             return header
 
         def read_array(entry: dict[str, Any]) -> Array:
+            """Read the array that an entry of the header describes."""
             dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
             start, end = entry["data_offsets"]
             if not 0 <= start <= end <= available - header_size or end - start != math.prod(shape) * dtype.itemsize:
@@ -527,6 +528,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
     dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
     def write_array(key: str, array: Array) -> None:
+        """Add an array to the pending arrays, and write them when the row group is full."""
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise FormatError(f"has the type {array.dtype}, which Parquet files cannot store: choose .npz", key=key)
         dtypes[:] = dtypes or [array.dtype]
@@ -588,6 +590,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
     try:
         return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     except FormatError as error:
+        # lhotse passes the fields of an unknown object to SupervisionSegment. Python's error then names NeMo's field.
         if "audio_filepath" not in str(error):
             raise
         raise FormatError("is a manifest of NeMo, which `ark convert` writes but does not read: name a table or a "
@@ -596,6 +599,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 def _check_storage_path(features: Any, path: Path) -> None:
     """Raise FormatError for features outside of files, because lhotse would run a manifest's commands and open URLs."""
+    # In lhotse's storage type "kaldiio", a location is an rxfilename, such as a.ark:123, or a script file.
     storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"
     file = location.rpartition(":")[0] if is_kaldi and not Path(location).exists() else location

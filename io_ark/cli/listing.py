@@ -48,6 +48,7 @@ def grep(arguments: argparse.Namespace) -> int:
     match_count = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
+        """Yield and count the matching entries. Also yield the errors of lines and keys that are unreadable."""
         nonlocal match_count
         for entry in table:
             if entry.is_without_key:

@@ -128,7 +128,7 @@ def _resolve_recording(location: str, script: str, key: str) -> str:
 def _measure_audio(
     source: str, utterances: list[Segment], has_segments: bool
 ) -> Iterator[tuple[float, float | ArkError]]:
-    """Yield the duration of each utterance in seconds, and that of its recording, or the error of an unreadable one.
+    """Yield the duration of each utterance in seconds, and the duration of its recording, or the recording's error.
 
     Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. A segment with an end does not need the
     audio, so the duration of a recording that cannot be read is then infinite.

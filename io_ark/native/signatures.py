@@ -183,6 +183,8 @@ class Signatures:
         """
 
         def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+            """Return a function that calls ``in_c`` if it can, and ``plain`` otherwise."""
+
             @functools.wraps(plain)
             def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
                 if self.in_use:

@@ -78,7 +78,7 @@ class SequentialTableReader(Table):
 
     @property
     def done(self) -> bool:
-        """True if all entries have been read, so that there is no current entry."""
+        """True if all entries have been read, so there is no current entry. Raises TableError after a failed read."""
         self._check_open()
         if self._current is None:
             with as_table_error():
