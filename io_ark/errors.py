@@ -47,6 +47,7 @@ def hide_secrets(text: str) -> str:
     """Replace the possibly secret parts of URLs in a string (user, password, query and fragment) with ``***``."""
     if "://" not in text:
         return text
+    # The groups of _URL are the scheme, the user and password, the host and path, and the query and fragment.
     return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
 
 

@@ -220,7 +220,7 @@ class ArrayBlock(Block):
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of all matrices, or None if it differs or a matrix or the block is empty."""
+        """Return the number of columns of each matrix, or None if it differs or a matrix or the block is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])

@@ -112,7 +112,7 @@ class WaveBlock(Block):
         sections = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
         for key, (start, length, rate) in zip(self.decode_keys(), sections, strict=True):
             if self.only_headers:
-                # One channel of little-endian samples, which have 2 bytes.
+                # The audio has one channel of little-endian samples with 2 bytes each.
                 yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
                 continue
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])

@@ -115,7 +115,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error, with a suggestion for an unknown command, and exit with status 2."""
-        # The format of argparse's own message for a value that is not one of the choices of an argument.
+        # argparse writes this message for a value that is not one of the choices of an argument.
         if match := re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message):
             argument, value = match.groups()
             # argparse names the argument of the subcommands by its metavar, the only one with a "|" (see build_parser).

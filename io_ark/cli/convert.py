@@ -106,7 +106,8 @@ def _convert_values(
         if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
-    settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))  # Milliseconds to seconds.
+    # The option of the frame shift is in milliseconds.
+    settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     converted = failed = 0
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()

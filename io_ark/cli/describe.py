@@ -95,7 +95,7 @@ def convert_entry(entry: StoredEntry) -> dict[str, Any]:
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON. NaN and infinities become strings, because JSON has no such numbers."""
     text = json.dumps(convert_to_json(value), ensure_ascii=False, allow_nan=False)
-    print(_CONTROLS.sub(lambda char: f"\\u{ord(char[0]):04x}", text))
+    print(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def convert_to_json(value: Any) -> Any:

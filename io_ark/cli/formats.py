@@ -598,7 +598,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 
 def _check_storage_path(features: Any, path: Path) -> None:
-    """Raise FormatError for features outside of files, because lhotse would run a manifest's commands and open URLs."""
+    """Raise FormatError unless features are in a file, because lhotse would run a manifest's commands or open URLs."""
     # In lhotse's storage type "kaldiio", a location is an rxfilename, such as a.ark:123, or a script file.
     storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"

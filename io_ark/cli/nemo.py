@@ -110,7 +110,7 @@ def _get_segment(segments: Any, key: str) -> Segment:
 
 
 def _resolve_recording(location: str, script: str, key: str) -> str:
-    """Return the absolute path of a recording. Raise FormatError unless ``location`` names a file of its own."""
+    """Return the absolute path of a recording. Raise FormatError if ``location`` is not the name of a whole file."""
     try:
         target = parse_rxfilename(location)
     except SpecifierError as error:

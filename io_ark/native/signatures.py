@@ -49,7 +49,7 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Convert an array, a :class:`Structure`, an address, bytes (for a byte pointer) or None to ctypes' pointer.
+        """Convert an array, a :class:`Structure`, an address, bytes (for a byte pointer) or None to a ctypes pointer.
 
         Raises:
             TypeError: an array is not contiguous, or its dtype is wrong.
@@ -77,7 +77,7 @@ def _create_pointer_type(base: str) -> type[_Pointer]:
 
 
 def _make_interruptible(function: Any) -> Any:
-    """Wrap a C function so that ^C raises KeyboardInterrupt, which ctypes replaces with ArgumentError in from_param."""
+    """Wrap a C function so that ^C during the conversion of arguments raises KeyboardInterrupt, not ArgumentError."""
 
     def call(*arguments: Any) -> Any:
         try:

@@ -207,12 +207,11 @@ _retry_lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """Replace the lock in a forked process."""
+    """Replace the lock in a forked process, because a thread of the parent process may hold the old lock."""
     global _retry_lock
     _retry_lock = threading.Lock()
 
 
-# At the time of the fork, the lock may belong to a thread that the forked process does not have.
 os.register_at_fork(after_in_child=_renew_lock)
 
 

@@ -35,7 +35,7 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim_file(owner: Any, target: int | str) -> None:
-    """Record the output that writes to a regular file or a URL. Further writes to an earlier output to it will fail.
+    """Record the output that writes to a regular file or a URL. An earlier output to the same file then refuses writes.
 
     Args:
         owner: the output.

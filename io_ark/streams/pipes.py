@@ -76,7 +76,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 
 
 def wait_for(process: int) -> int:
-    """Wait for the command with process id ``process``, and return its status: minus n if signal number n ended it.
+    """Wait for the command with the id ``process``. Return its exit status, or minus the number of its fatal signal.
 
     After ^C, the command has 0.16 seconds to end, so that the program ends at once like a Kaldi program. A command that
     is still running then counts as interrupted.

@@ -148,7 +148,7 @@ class Source:
         return self.read_array(np.uint8, count), 0
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Read ``count`` elements as an array of shape (count,), which is writable unless the source is a buffer.
+        """Read ``count`` elements as an array (count,), which is writable unless the source is a buffer in memory.
 
         Args:
             dtype: type of an element.

@@ -111,7 +111,7 @@ def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = Fals
 
 
 def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
-    """Return the abandoned temporary files in a directory whose names begin with ``start``."""
+    """Return the abandoned files in a directory whose names begin with ``start`` (see :func:`_is_abandoned`)."""
     if not directory.is_dir():
         return []
     temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
@@ -236,7 +236,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
-    """Return the first path, by name, in a folder that is a subfolder or has a name not in ``names``, or None."""
+    """Return the first entry of ``folder``, in the order of names, that is a folder or is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return other_entries[0] if other_entries else None
