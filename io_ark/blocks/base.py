@@ -304,7 +304,7 @@ class ArrayBlock(Block):
 
 
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return an ArrayBlock of a single array, or of arrays of one type below 32 KiB, else an ObjectBlock."""
+    """Return an ArrayBlock for one array, or for arrays of one dtype and ndim below 32 KiB each, else an ObjectBlock."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.from_values(keys, values)
     array_type = values[0].dtype, values[0].ndim
@@ -334,11 +334,11 @@ def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None
     """
     if not len(data):
         return None
-    objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.
-    objects[1:] += ends[:-1] - objects[:-1]
-    if (objects + 1 >= ends).any() or data[objects[:, None] + _START].tobytes() != b" \0B" * len(objects):
+    offsets = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.
+    offsets[1:] += ends[:-1] - offsets[:-1]
+    if (offsets + 1 >= ends).any() or data[offsets[:, None] + _START].tobytes() != b" \0B" * len(offsets):
         return None
-    return PackedBlock(keys, data, objects)
+    return PackedBlock(keys, data, offsets)
 
 
 def split_keys(keys: bytes) -> list[str]:

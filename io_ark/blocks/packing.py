@@ -25,12 +25,12 @@ def _pack_arrays_in_c(
     """Compute :func:`pack_arrays` in C."""
     _check_sizes(keys, shapes, dimensions, values)
     packed = np.empty(len(keys) + _MAX_HEADER_BYTES * len(shapes) + with_values * values.nbytes, np.uint8)
-    objects, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
+    offsets, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
     used = NATIVE.get_function("ark_pack_arrays")(
         keys, np.ascontiguousarray(shapes, np.int64), dimensions, ord("F") if values.itemsize == 4 else ord("D"),
-        values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, objects, ends,
+        values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, offsets, ends,
     )  # fmt: skip
-    return packed[:used], objects, ends
+    return packed[:used], offsets, ends
 
 
 @NATIVE.twin(_pack_arrays_in_c)
@@ -52,18 +52,18 @@ def pack_arrays(
     """
     _check_sizes(keys, shapes, dimensions, values)
     token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
-    packed, objects, ends = bytearray(), [], []
+    packed, offsets, ends = bytearray(), [], []
     begin = 0
     for key, shape in zip(keys.split(b"\n"), shapes[:, :dimensions], strict=False):
         packed += key + b" "
-        objects.append(len(packed))
+        offsets.append(len(packed))
         sizes = shape if shape.all() else np.zeros_like(shape)
         packed += b"\0B" + token + b"".join([np.array((4, size), _SIZED).tobytes() for size in sizes])
         end = begin + int(shape.prod())
         packed += values[begin:end].tobytes() if with_values else b""
         ends.append(len(packed))
         begin = end
-    return np.frombuffer(packed, np.uint8), np.array(objects, np.int64), np.array(ends, np.int64)
+    return np.frombuffer(packed, np.uint8), np.array(offsets, np.int64), np.array(ends, np.int64)
 
 
 def _check_sizes(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
