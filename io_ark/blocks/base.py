@@ -304,7 +304,7 @@ class ArrayBlock(Block):
 
 
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return an ArrayBlock for one array, or for arrays of one dtype and ndim below 32 KiB each, else an ObjectBlock."""
+    """Return an ArrayBlock for one array, or arrays of one dtype and ndim below 32 KiB each, else an ObjectBlock."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.from_values(keys, values)
     array_type = values[0].dtype, values[0].ndim
