@@ -598,7 +598,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 
 def _check_storage_path(features: Any, path: Path) -> None:
-    """Raise FormatError unless features are in a file, because lhotse would run a manifest's commands or open URLs."""
+    """Raise FormatError if a storage path is not a file, because lhotse could run a command or open a URL."""
     # In lhotse's storage type "kaldiio", a location is an rxfilename, such as a.ark:123, or a script file.
     storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"
