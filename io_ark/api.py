@@ -246,7 +246,10 @@ def _refuse_script_name(name: str) -> str:
 
 
 def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
-    """Return the codec of ``kind``, or a codec that detects kinds. ``compress`` is a method of compression, or None."""
+    """Return the codec of ``kind``, or a codec that detects kinds if ``kind`` is None.
+
+    ``compress`` is the compression method of matrices, or None. With a method, any other kind raises FormatError.
+    """
     if compress is None:
         return resolve_codec(AnyCodec() if kind is None else kind, options)
     if kind == "compressed-matrix":

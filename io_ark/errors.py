@@ -47,6 +47,7 @@ def hide_secrets(text: str) -> str:
     """Replace the possibly secret parts of URLs in a string (user, password, query and fragment) with ``***``."""
     if "://" not in text:
         return text
+    # The groups of _URL are the scheme, the user and password, the host and path, and the query and fragment.
     return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
 
 
@@ -81,7 +82,7 @@ class ArkError(Exception):
 
 
 def format_warning(error: ArkError, warning: str = LOAD_FAILED) -> str:
-    """Return Kaldi's text ``warning``, or for an :class:`OpenError` "Failed to open file", followed by the error."""
+    """Return a warning in Kaldi's words: ``warning``, or "Failed to open file" for an OpenError, and then the error."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else warning} {error}"
 
 

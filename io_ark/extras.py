@@ -27,12 +27,13 @@ class MissingExtraError(ModuleNotFoundError):
     """An optional package is not installed. The message tells how to install it."""
 
 
-def suggest_install(package: str, use: str = "") -> str:
-    """Return the message that a package is not installed, with the command that installs it.
+def format_missing_package(package: str, use: str = "") -> str:
+    """Return an error message that says that a package is not installed, and how to install it.
 
     Args:
         package: name of the package in the package index.
-        use: the feature that needs the package, such as "FLAC files", for the start of the message.
+        use: the feature that needs the package, such as "FLAC files", for the start of the message. If "", the message
+            starts with the package.
     """
     subject = f"{use} {'need' if use.endswith('s') else 'needs'} {package}, which" if use else package
     extra = EXTRA_OF.get(package)
@@ -56,7 +57,7 @@ def import_extra(name: str, use: str = "") -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtraError(suggest_install(package, use), name=package) from None
+        raise MissingExtraError(format_missing_package(package, use), name=package) from None
     except ImportError as error:  # The package may not fit this version of Python or NumPy.
         reason = f"{use}{': ' if use else ''}{package} cannot be imported: {str(error).partition(chr(10))[0]}"
         raise MissingExtraError(f"{reason}; install a version that works here", name=package) from None

@@ -27,12 +27,12 @@ MAX_UNPACKED_RATIO = 200
 
 
 def load_npy(path: str | PathLike[str]) -> Array:
-    """Load the array of a ``.npy`` file.
+    """Load and return the array of a ``.npy`` file.
 
     Raises:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
-        FormatError: the file is not an array of numbers or strings in NumPy's format, or is truncated.
+        FormatError: the file does not contain an array of numbers or strings in NumPy's format, or is truncated.
     """
     name = os.fsdecode(path)
     size = _measure_regular_file(name)
@@ -96,11 +96,11 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError(f"invalid shape {shape}")
         if dtype.itemsize == 0:
             raise ValueError("its elements have a size of 0 bytes")
-        length, present = math.prod(shape) * dtype.itemsize, size - file.tell()
-        if length > present:
-            raise ValueError(f"expected {length} bytes after the header, but only {present} are available")
-        data = bytearray(length)
-        if file.readinto(data) != length:
+        byte_count, available = math.prod(shape) * dtype.itemsize, size - file.tell()
+        if byte_count > available:
+            raise ValueError(f"expected {byte_count} bytes after the header, but only {available} are available")
+        data = bytearray(byte_count)
+        if file.readinto(data) != byte_count:
             raise ValueError("the file is truncated")
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array

@@ -13,7 +13,7 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` statement ends. Do nothing in other threads."""
+    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` statement ends. Do nothing outside the main thread."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:

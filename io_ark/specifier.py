@@ -126,7 +126,7 @@ def decode_file_name(file: str | PathLike[str]) -> str:
 
 
 def classify_rspecifier(text: str) -> Rspecifier | None:
-    """Parse an rspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other text.
+    """Parse an rspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other string.
 
     >>> from io_ark.specifier import classify_rspecifier
     >>> classify_rspecifier("scp,p:feats.scp")
@@ -135,33 +135,34 @@ background=False)
     >>> classify_rspecifier("feats.ark:123") is None
     True
     """
-    kinds, flags, rxfilename = _split_specifier(text, _READ_FLAGS)
-    flags.pop("format", None)
+    kinds, options, rxfilename = _split_specifier(text, _READ_OPTIONS)
+    options.pop("format", None)
     if kinds == ["ark"]:
-        return Rspecifier("ark", rxfilename, **flags)
-    return Rspecifier("scp", rxfilename, **flags) if kinds == ["scp"] else None
+        return Rspecifier("ark", rxfilename, **options)
+    return Rspecifier("scp", rxfilename, **options) if kinds == ["scp"] else None
 
 
-def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
-    """Split a specifier into the words before the colon, its options, and the text after the colon.
+def _split_specifier(text: str, option_words: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
+    """Split a specifier into its kinds, such as "ark", its options, and the file names after the colon.
 
-    ``known`` maps the word of an option to its name and value. The options are returned by name, without their words.
-    All three parts are empty if the text cannot be a specifier.
+    ``option_words`` maps an option's word, such as "cs", to the option's name and value. The options are returned as a
+    dictionary from names to values. All other words before the colon are returned as kinds, which the caller checks.
+    All three parts are empty if the string cannot be a specifier.
     """
-    options, colon, names = text.partition(":")
+    prefix, colon, names = text.partition(":")
     if not colon or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return [], {}, ""
-    kinds, flags = [], {}
-    for word in options.replace(" ", ",").split(","):
-        if word in known:
-            name, value = known[word]
-            flags[name] = value
+    kinds, options = [], {}
+    for word in prefix.replace(" ", ",").split(","):
+        if word in option_words:
+            name, value = option_words[word]
+            options[name] = value
         else:
             kinds.append(word)
-    return kinds, flags, names
+    return kinds, options, names
 
 
-_READ_FLAGS = {
+_READ_OPTIONS = {
     "b": ("format", True),  # Readers ignore b and t, because they detect the format.
     "t": ("format", False),
     "o": ("once", True),
@@ -174,7 +175,7 @@ _READ_FLAGS = {
     "np": ("permissive", False),
     "bg": ("background", True),
 }
-_WRITE_FLAGS = {
+_WRITE_OPTIONS = {
     "b": ("binary", True),
     "t": ("binary", False),
     "f": ("flush", True),
@@ -189,23 +190,23 @@ _ADVICE = {
 
 
 def classify_wspecifier(text: str) -> Wspecifier | None:
-    """Parse a wspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other text.
+    """Parse a wspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other string.
 
     >>> from io_ark.specifier import classify_wspecifier
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
-    kinds, flags, names = _split_specifier(text, _WRITE_FLAGS)
+    kinds, options, names = _split_specifier(text, _WRITE_OPTIONS)
     if kinds == ["ark"]:
-        return Wspecifier("ark", names, "", **flags)
+        return Wspecifier("ark", names, "", **options)
     if kinds == ["scp"]:
-        return Wspecifier("scp", "", names, **flags)
+        return Wspecifier("scp", "", names, **options)
     archive, comma, script = names.partition(",")
-    return Wspecifier("both", archive, script, **flags) if kinds == ["ark", "scp"] and comma else None
+    return Wspecifier("both", archive, script, **options) if kinds == ["ark", "scp"] and comma else None
 
 
 def is_table_rspecifier(text: str) -> bool:
-    """Return True if the text is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
+    """Return True if a string is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
 
     An rxfilename names a single object in a file or in the output of a command.
 
@@ -217,7 +218,7 @@ def is_table_rspecifier(text: str) -> bool:
 
 
 def is_table_wspecifier(text: str) -> bool:
-    """Return True if the text is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
+    """Return True if a string is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
 
     A wxfilename names a single file or command.
 
@@ -229,12 +230,12 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text."""
+    """Parse an rspecifier. Raise :class:`SpecifierError` for any other string."""
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text."""
+    """Parse a wspecifier. Raise :class:`SpecifierError` for any other string."""
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
@@ -298,7 +299,7 @@ def parse_wxfilename(text: str) -> Wxfilename:
 
 
 def _refuse_odd_name(text: str, mode: str) -> None:
-    """Refuse a file name with white space at its edges, and the specifier of a table, valid or not.
+    """Raise SpecifierError for a file name with white space at its edges, or for a table's specifier, even if invalid.
 
     Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
     ``mode`` is "r" for a name to read, and "w" for a name to write.
@@ -320,7 +321,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
     """Split an rxfilename into a name and an optional range in brackets.
 
     Raises:
-        RangeSyntaxError: the text ends in an invalid range.
+        RangeSyntaxError: the string ends in an invalid range.
     """
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
@@ -332,7 +333,7 @@ def split_brackets(text: str) -> tuple[str, str]:
     """Split an rxfilename that ends in ``]`` into the name before the brackets and the text in the brackets.
 
     Raises:
-        RangeSyntaxError: the text does not end in a range.
+        RangeSyntaxError: the string does not end in a range.
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
@@ -355,7 +356,7 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
-    """Return the first and last index of ``part`` in the range ``text``, or None for ``:``, which selects all."""
+    """Return the first and last index of ``part``, or None for ":". Raise RangeSyntaxError for any other string."""
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
@@ -363,4 +364,5 @@ def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
         raise RangeSyntaxError(
             f"'[{text}]' is not a range: give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
         )
-    return int(interval[1]), int(interval[2])
+    first, last = map(int, interval.groups())
+    return first, last

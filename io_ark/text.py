@@ -75,7 +75,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Escape all characters that are not printable, also newlines. Bytes that are not UTF-8 are unchanged."""
+    r"""Escape all characters that are not printable, including newlines. Bytes that are not UTF-8 are unchanged."""
     if text.isprintable():
         return text
     return "".join(

@@ -62,9 +62,9 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        from io_ark.extras import suggest_install
+        from io_ark.extras import format_missing_package
 
-        advice = suggest_install("torch", f"kaldi_compat.{name}")
+        advice = format_missing_package("torch", f"kaldi_compat.{name}")
         message = f"{advice}. The features of NumPy arrays need NumPy only: kaldi_compat.numpy"
         if _is_called_by_import():
             raise ModuleNotFoundError(message, name="torch") from None

@@ -7,11 +7,11 @@ after the other, call :meth:`Block.map`.
 >>> import numpy as np
 >>> from io_ark.blocks import create_block, concatenate
 >>> block = create_block(["a", "b"], [np.eye(2), np.ones((3, 2))])
->>> type(block).__name__, block.values.shape, block.rows().tolist()
+>>> type(block).__name__, block.values.shape, block.compute_row_bounds().tolist()
 ('ArrayBlock', (10,), [0, 2, 5])
 >>> [(key, matrix.shape) for key, matrix in block.map(lambda key, matrix: matrix[1:]).entries()]
 [('a', (1, 2)), ('b', (2, 2))]
->>> concatenate([block, block.select(np.array([False, True]))]).names()
+>>> concatenate([block, block.select(np.array([False, True]))]).decode_keys()
 ['a', 'b', 'b']
 """
 

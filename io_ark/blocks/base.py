@@ -72,7 +72,7 @@ class Block:
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def names(self) -> list[str]:
+    def decode_keys(self) -> list[str]:
         """Return the keys as strings."""
         return split_keys(self.keys)
 
@@ -120,7 +120,7 @@ class Block:
         return create_array_or_object_block(keys, results)
 
     def pack(self) -> PackedBlock | None:
-        """Return the entries in the binary format of an archive, or None if their bytes are unknown."""
+        """Return the entries in the binary format of an archive, or None if the block does not hold their bytes."""
         return None
 
 
@@ -166,11 +166,11 @@ class ObjectBlock(Block):
     def entries(self) -> Iterator[tuple[str, Any]]:
         values = iter(self.read())
         # zip would keep a reference to the previous pair, and its value may be large.
-        return ((key, next(values)) for key in self.names())
+        return ((key, next(values)) for key in self.decode_keys())
 
     def select(self, entries: Mask) -> ObjectBlock:
         indices = np.flatnonzero(entries).tolist()
-        keys, values = self.names(), list(self.read())
+        keys, values = self.decode_keys(), list(self.read())
         return ObjectBlock.from_values([keys[index] for index in indices], [values[index] for index in indices])
 
     def pack(self) -> PackedBlock | None:
@@ -179,16 +179,7 @@ class ObjectBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlock(Block):
-    """Block of entries whose values are matrices, vectors or scalars of one type, joined in one array.
-
-    >>> import numpy as np
-    >>> from io_ark.blocks import ArrayBlock
-    >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
-    >>> block.rows().tolist(), block.count_columns()
-    ([0, 1, 3], 2)
-    >>> [(key, matrix.shape) for key, matrix in block.entries()]
-    [('a', (1, 2)), ('b', (2, 2))]
-    """
+    """Block of entries whose values are matrices, vectors or scalars of one type, joined in one array."""
 
     keys: bytes
     values: Array  # (numbers,): the elements of all arrays, back to back
@@ -218,17 +209,18 @@ class ArrayBlock(Block):
         sizes: Integers = self.shapes[:, 0] * self.shapes[:, 1] if self.dimensions > 1 else self.shapes[:, 0]
         return sizes
 
-    def rows(self) -> Integers:
-        """Return the index of the first row of each matrix in :meth:`join_rows`, and the total number of rows.
+    def compute_row_bounds(self) -> Integers:
+        """Return the boundaries of the matrices in :meth:`join_rows`, shape (entries + 1,).
 
-        The result has the shape (entries + 1,). For vectors, elements are counted instead of rows.
+        Rows ``bounds[i]`` to ``bounds[i + 1] - 1`` belong to matrix ``i``, and the last boundary is the total number of
+        rows. For vectors, the boundaries count elements. For scalars, all boundaries are 0.
         """
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of the matrices, or None if the numbers differ or a matrix is empty."""
+        """Return the number of columns of each matrix, or None if it differs or a matrix or the block is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
@@ -242,7 +234,7 @@ class ArrayBlock(Block):
     def stack(self) -> Array | None:
         """Return the arrays as one array (entries, rows, columns) or (entries, length).
 
-        Return None if the arrays differ in shape or are empty.
+        Return None if the arrays differ in shape or are empty, or if the block has no entries.
         """
         shape = self.shapes[:1, : self.dimensions]
         if not len(self) or not shape.all() or (self.shapes[:, : self.dimensions] != shape).any():
@@ -257,9 +249,9 @@ class ArrayBlock(Block):
 
     def split(self, bounds: Sequence[int]) -> Iterator[ArrayBlock]:
         keys = self.keys.split(b"\n")
-        ends = [0, *np.cumsum(self.count_elements()).tolist()]
+        offsets = [0, *np.cumsum(self.count_elements()).tolist()]
         for begin, end in pairwise(bounds):
-            values, shapes = self.values[ends[begin] : ends[end]], self.shapes[begin:end]
+            values, shapes = self.values[offsets[begin] : offsets[end]], self.shapes[begin:end]
             yield ArrayBlock(join_keys(keys[begin:end]), values, shapes, self.dimensions)
 
     def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:
@@ -297,20 +289,22 @@ class ArrayBlock(Block):
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and values: views of the block's numbers, or Python numbers if ``dimensions`` is 0."""
         if self.dimensions == 0:
-            yield from zip(self.names(), self.values.tolist(), strict=True)
+            yield from zip(self.decode_keys(), self.values.tolist(), strict=True)
             return
         if (stacked := self.stack()) is not None:  # Iterating over one array is faster than the loop below.
-            yield from zip(self.names(), list(stacked), strict=True)
+            yield from zip(self.decode_keys(), list(stacked), strict=True)
             return
         begin = 0
-        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.count_elements().tolist(), strict=True):
+        for key, shape, size in zip(
+            self.decode_keys(), self.shapes.tolist(), self.count_elements().tolist(), strict=True
+        ):
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size
 
 
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return an ArrayBlock of a single array, or of arrays of one type below 32 KiB, else an ObjectBlock."""
+    """Return an ArrayBlock for one array, or arrays of one dtype and ndim below 32 KiB each, else an ObjectBlock."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.from_values(keys, values)
     array_type = values[0].dtype, values[0].ndim
@@ -340,11 +334,11 @@ def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None
     """
     if not len(data):
         return None
-    objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.
-    objects[1:] += ends[:-1] - objects[:-1]
-    if (objects + 1 >= ends).any() or data[objects[:, None] + _START].tobytes() != b" \0B" * len(objects):
+    offsets = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.
+    offsets[1:] += ends[:-1] - offsets[:-1]
+    if (offsets + 1 >= ends).any() or data[offsets[:, None] + _START].tobytes() != b" \0B" * len(offsets):
         return None
-    return PackedBlock(keys, data, objects)
+    return PackedBlock(keys, data, offsets)
 
 
 def split_keys(keys: bytes) -> list[str]:

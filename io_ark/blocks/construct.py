@@ -40,29 +40,30 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     keys = b"".join([block.keys for block in blocks])
     if isinstance(first, ArrayBlock):
         array_type = first.values.dtype, first.dimensions
-        arrays = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == array_type]
-        if len(arrays) == len(blocks):
-            values = np.concatenate([block.values for block in arrays])
-            return ArrayBlock(keys, values, np.concatenate([block.shapes for block in arrays]), first.dimensions)
+        array_blocks = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == array_type]
+        if len(array_blocks) == len(blocks):
+            values = np.concatenate([block.values for block in array_blocks])
+            return ArrayBlock(keys, values, np.concatenate([block.shapes for block in array_blocks]), first.dimensions)
     if isinstance(first, ShapeBlock):
-        infos = [block for block in blocks if isinstance(block, ShapeBlock) and block.dtype == first.dtype]
-        if len(infos) == len(blocks):
-            return replace(first, keys=keys, shapes=np.concatenate([block.shapes for block in infos]))
+        shape_blocks = [block for block in blocks if isinstance(block, ShapeBlock) and block.dtype == first.dtype]
+        if len(shape_blocks) == len(blocks):
+            return replace(first, keys=keys, shapes=np.concatenate([block.shapes for block in shape_blocks]))
     if isinstance(first, PosteriorBlock):
-        posteriors = [block for block in blocks if isinstance(block, PosteriorBlock)]
-        if len(posteriors) == len(blocks):
-            frames = np.concatenate([block.frames for block in posteriors])
-            return PosteriorBlock(keys, frames, PosteriorArrays.concatenate([block.posteriors for block in posteriors]))
+        posterior_blocks = [block for block in blocks if isinstance(block, PosteriorBlock)]
+        if len(posterior_blocks) == len(blocks):
+            frame_counts = np.concatenate([block.frames for block in posterior_blocks])
+            posteriors = PosteriorArrays.concatenate([block.posteriors for block in posterior_blocks])
+            return PosteriorBlock(keys, frame_counts, posteriors)
     if isinstance(first, WaveBlock):
-        audio = [block for block in blocks if isinstance(block, WaveBlock) and block.only_headers == first.only_headers]
-        if len(audio) == len(blocks):
-            begins = np.cumsum([0, *(len(block.samples) for block in audio)])
+        wave_blocks = [b for b in blocks if isinstance(b, WaveBlock) and b.only_headers == first.only_headers]
+        if len(wave_blocks) == len(blocks):
+            begins = np.cumsum([0, *(len(block.samples) for block in wave_blocks)])
             return WaveBlock(
                 keys,
-                np.concatenate([block.samples for block in audio]),
-                np.concatenate([block.starts + begin for block, begin in zip(audio, begins, strict=False)]),
-                np.concatenate([block.lengths for block in audio]),
-                np.concatenate([block.rates for block in audio]),
+                np.concatenate([block.samples for block in wave_blocks]),
+                np.concatenate([block.starts + begin for block, begin in zip(wave_blocks, begins, strict=False)]),
+                np.concatenate([block.lengths for block in wave_blocks]),
+                np.concatenate([block.rates for block in wave_blocks]),
                 first.only_headers,
             )
     return ObjectBlock(keys, lambda: [value for block in blocks for _, value in block.entries()], keys.count(b"\n"))

@@ -25,19 +25,19 @@ def _pack_arrays_in_c(
     """Compute :func:`pack_arrays` in C."""
     _check_sizes(keys, shapes, dimensions, values)
     packed = np.empty(len(keys) + _MAX_HEADER_BYTES * len(shapes) + with_values * values.nbytes, np.uint8)
-    objects, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
-    used = NATIVE.function("ark_pack_arrays")(
+    offsets, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
+    used = NATIVE.get_function("ark_pack_arrays")(
         keys, np.ascontiguousarray(shapes, np.int64), dimensions, ord("F") if values.itemsize == 4 else ord("D"),
-        values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, objects, ends,
+        values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, offsets, ends,
     )  # fmt: skip
-    return packed[:used], objects, ends
+    return packed[:used], offsets, ends
 
 
 @NATIVE.twin(_pack_arrays_in_c)
 def pack_arrays(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
-    """Encode arrays for a binary archive. Return the bytes, the offset of each object, and the end of each entry.
+    """Encode arrays for a binary archive. Return the bytes, and the offset of each object and the end of each entry.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -52,34 +52,31 @@ def pack_arrays(
     """
     _check_sizes(keys, shapes, dimensions, values)
     token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
-    packed, objects, ends = bytearray(), [], []
+    packed, offsets, ends = bytearray(), [], []
     begin = 0
     for key, shape in zip(keys.split(b"\n"), shapes[:, :dimensions], strict=False):
         packed += key + b" "
-        objects.append(len(packed))
+        offsets.append(len(packed))
         sizes = shape if shape.all() else np.zeros_like(shape)
         packed += b"\0B" + token + b"".join([np.array((4, size), _SIZED).tobytes() for size in sizes])
         end = begin + int(shape.prod())
         packed += values[begin:end].tobytes() if with_values else b""
         ends.append(len(packed))
         begin = end
-    return np.frombuffer(packed, np.uint8), np.array(objects, np.int64), np.array(ends, np.int64)
+    return np.frombuffer(packed, np.uint8), np.array(offsets, np.int64), np.array(ends, np.int64)
 
 
 def _check_sizes(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
-    """Raise ValueError if the arguments of :func:`pack_arrays` do not match."""
+    """Raise ValueError if the arguments of :func:`pack_arrays` do not match, or the values are not contiguous."""
     numbers = shapes[:, :dimensions].prod(axis=1).sum()
     if keys.count(b"\n") != len(shapes) or numbers != values.size or not values.flags.c_contiguous:
         raise ValueError("the keys, shapes and values of a block do not match, or the values are not contiguous")
 
 
 def format_script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return the bytes (uint8) of the lines of a script file: a key, the archive's name, and an offset in the archive.
+    """Return the bytes (uint8) of the lines of a script file: a key, the name of the archive, and the object's offset.
 
-    Args:
-        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
-        offsets: offset of the object of each key in bytes, shape (entries,).
-        archive: name of the archive.
+    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``offsets``, (entries,), holds offsets in bytes.
     """
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
     return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)

@@ -29,7 +29,7 @@ def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights:
     if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
         raise ValueError(f"{len(integers)} integers and {len(weights)} weights do not match the counts of the frames")
     data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * (len(counts) + 1), np.uint8)
-    used = NATIVE.function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
+    used = NATIVE.get_function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
     lists: Posterior = marshal.loads(data.data[:used])
     return lists
 
@@ -93,7 +93,7 @@ class PosteriorBlock(Block):
         return len(self.frames)
 
     def entries(self) -> Iterator[tuple[str, PosteriorArrays]]:
-        return zip(self.names(), self.posteriors.split(self.frames), strict=True)
+        return zip(self.decode_keys(), self.posteriors.split(self.frames), strict=True)
 
     def select(self, entries: Mask) -> PosteriorBlock:
         frame_mask = np.repeat(entries, self.frames)

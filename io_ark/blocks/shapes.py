@@ -40,7 +40,7 @@ class ShapeBlock(Block):
         return len(self.shapes)
 
     def entries(self) -> Iterator[tuple[str, ArrayInfo]]:
-        for key, shape in zip(self.names(), self.shapes.tolist(), strict=True):
+        for key, shape in zip(self.decode_keys(), self.shapes.tolist(), strict=True):
             yield key, ArrayInfo(tuple(shape), self.dtype)
 
     def select(self, entries: Mask) -> ShapeBlock:

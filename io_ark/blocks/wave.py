@@ -110,8 +110,9 @@ class WaveBlock(Block):
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Iterate over keys and audio: a Wave with a view of the samples, or a WaveInfo if ``only_headers``."""
         sections = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
-        for key, (start, length, rate) in zip(self.names(), sections, strict=True):
+        for key, (start, length, rate) in zip(self.decode_keys(), sections, strict=True):
             if self.only_headers:
+                # The audio has one channel of little-endian samples with 2 bytes each.
                 yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
                 continue
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])

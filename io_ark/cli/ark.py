@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0  # Exit status if the user leaves the pager early.
     only_prints = True
     try:
-        arguments = _parse(argv)
+        arguments = _parse_arguments(argv)
         only_prints = arguments.command in PAGED or arguments.json
         with page_output(arguments.command in PAGED and not arguments.json):
             module, function = arguments.run.split(".")
@@ -89,8 +89,8 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments. Print an error, or the text of ``--help`` or ``--version``, and raise SystemExit."""
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the arguments. For an error, ``--help`` or ``--version``, print a message and raise SystemExit."""
     parser = build_parser()
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -115,15 +115,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error, with a suggestion for an unknown command, and exit with status 2."""
-        choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
-        if choice and "|" in choice[1]:
-            message = f"unknown command {choice[2]!r}{_suggest_word(choice[2], tuple(COMMANDS))}"
+        # argparse writes this message for a value that is not one of the choices of an argument.
+        if match := re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message):
+            argument, value = match.groups()
+            # argparse names the argument of the subcommands by its metavar, the only one with a "|" (see build_parser).
+            if "|" in argument:
+                message = f"unknown command {value!r}{_suggest_word(value, tuple(COMMANDS))}"
         self.exit(2, f"ark: {message}; see ark --help\n")
 
 
-def _suggest_word(word: str, known: Sequence[str]) -> str:
-    """Return text such as ``: did you mean ls?`` for an error, or "" if no word of ``known`` is like ``word``."""
-    matches = get_close_matches(word, known, 1)
+def _suggest_word(word: str, candidates: Sequence[str]) -> str:
+    """Return the end of an error message, such as ``: did you mean ls?``, or "" if no candidate resembles ``word``."""
+    matches = get_close_matches(word, candidates, 1)
     return f": did you mean {matches[0]}?" if matches else ""
 
 
@@ -135,7 +138,7 @@ def _list_options(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _get_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of each command by name."""
+    """Return a dictionary from the names of the commands to their parsers."""
     return next(action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
 
 
@@ -170,10 +173,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _parse_count(text: str) -> int:
-    """Parse the whole number, 0 or more, of an option."""
+    """Parse the value of an option as a whole number of 0 or more."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
-    return min(int(text), sys.maxsize)
+    return min(int(text), sys.maxsize)  # islice raises an error for a larger number.
 
 
 def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:

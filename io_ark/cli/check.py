@@ -66,7 +66,8 @@ def check_table(
 ) -> Findings:
     """Read all entries of a table, and return the number of entries, their keys and the problems.
 
-    ``access`` may refuse commands and URLs. ``progress`` wraps the iterator of the entries, to show the progress.
+    An error that ends the table is the last problem. ``access`` may refuse commands and URLs. ``progress`` wraps the
+    iterator of the entries, to show the progress.
     """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
@@ -101,7 +102,7 @@ def check_table(
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """Return a line for each of two tables that lacks keys of the other, or a line if only the order differs."""
+    """Return a line for each table that lacks keys of the other table, or one line if only the key order differs."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
@@ -118,7 +119,7 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
 def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
     """Yield the problems of an entry: an error, a duplicate key, values that are not finite, or a wrong matrix shape.
 
-    ``findings`` holds the results of the preceding entries. The first matrix with rows determines the columns.
+    ``findings`` holds the results of the preceding entries. The first matrix with rows sets the number of columns.
     """
     if entry.error is not None:
         yield str(entry.error)
@@ -148,7 +149,7 @@ def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:
         return
-    file = files.get(target.path)
+    file = files.get_file(target.path)
     key = encode_key(entry.key)
     start = max(0, target.offset - len(key) - 1)
     stored = bytes(file.open_source(start).read(target.offset - start))

@@ -19,8 +19,8 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import FORMATS, Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
-from io_ark.cli.lhotse_arrays import refuse_source
+from io_ark.cli.formats import FORMATS, Settings, Write, WriteArray, find_format, is_manifest, refuse_unsupported_ending
+from io_ark.cli.lhotse_arrays import refuse_source_in_storage
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
 from io_ark.specifier import is_url, parse_wspecifier
@@ -29,7 +29,7 @@ from io_ark.tables.overwriting import refuse_overwriting
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Convert a table. Return 1 if an entry is unreadable or not an array, and 0 otherwise.
+    """Convert a table or a file of arrays. Return 1 if an entry cannot be read or converted, and 0 otherwise.
 
     A target file is created only after the first entry has been read. A target that is a Kaldi table is created only
     when the first entry that the table can store has been read.
@@ -39,7 +39,7 @@ def convert(arguments: argparse.Namespace) -> int:
     """
     if is_manifest(arguments.target, arguments.target_format):
         _refuse_url(arguments.target)
-        nemo.refuse_source(arguments.source, arguments.target)
+        nemo.refuse_overwriting_source(arguments.source, arguments.target)
         return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
     source_format = find_format(arguments.source, arguments.source_format)
     target_format = find_format(arguments.target, arguments.target_format)
@@ -59,7 +59,7 @@ def convert(arguments: argparse.Namespace) -> int:
     output = _make_wspecifier(arguments.target) if write is None else arguments.target
     refuse_overwriting(output, [parse_table(arguments.source) if source_format is None else arguments.source])
     if source_format is not None and target_format is FORMATS["lhotse"]:
-        refuse_source(Path(arguments.source), Path(f"{arguments.target}_storage"))
+        refuse_source_in_storage(Path(arguments.source), Path(f"{arguments.target}_storage"))
     return _convert_values(arguments, values, write)
 
 
@@ -75,7 +75,7 @@ def _check_source(name: str) -> None:
 
 
 def _refuse_url(target: str) -> None:
-    """Raise :class:`OpenError` if the target is a URL, which would be the name of a folder such as ``s3:``."""
+    """Raise :class:`OpenError` if the target is a URL. As a path, the URL would create a folder such as ``s3:``."""
     if is_url(target):
         raise OpenError("is a URL, but the target must be a file: upload the file after the conversion", file=target)
 
@@ -93,7 +93,8 @@ def _convert_values(
 ) -> int:
     """Write values with ``write``, or to a Kaldi table if it is None. Print the numbers of converted and failed values.
 
-    Return the exit status, 1 if a value failed. ``is_array`` is True to refuse values that are not arrays of numbers.
+    ``values`` yields each key with its value, or with an error, which is printed and counts as failed. Return the exit
+    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers.
 
     Raises:
         FormatError: there are no values, or none can be converted.
@@ -105,12 +106,13 @@ def _convert_values(
         if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
+    # The option of the frame shift is in milliseconds.
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     converted = failed = 0
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
-        with _open_table(arguments) if write is None else write(target, settings) as put:
+        with _open_table(arguments) if write is None else write(target, settings) as write_array:
             for key, value in show_progress(chain([first], values), arguments.source):
                 error = value if isinstance(value, ArkError) else None  # The error of an unreadable entry.
                 if error is None:
@@ -119,7 +121,7 @@ def _convert_values(
                             _check_array(value, arguments.source, key)
                         if write is not None:
                             _add_key(key, keys, arguments.source)
-                        put(key, value)
+                        write_array(key, value)
                         converted += 1
                     except (FormatError, KeyFormatError) as refused:
                         error = refused
@@ -187,7 +189,13 @@ def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of a table: arrays, other objects, or errors. A model yields its arrays by name."""
+    """Yield the keys and values of a table: arrays, other objects, or the errors of unreadable entries.
+
+    For a file with a single model, the names and arrays of the model are yielded instead.
+
+    Raises:
+        FormatError: the file has a single array, which has no key.
+    """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
         if entry.single and hasattr(value, "arrays"):
@@ -205,14 +213,17 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def _make_wspecifier(name: str) -> str:
-    """Return the wspecifier of a file. For the name ``o.scp``, it names the script file and the archive ``o.ark``."""
+    """Return the wspecifier of a table's file name, or ``name`` if it is a wspecifier.
+
+    The name ``o.scp`` stands for this script file and the archive ``o.ark``.
+    """
     if io_ark.is_table_wspecifier(name):
         return name
     return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"
 
 
 @contextlib.contextmanager
-def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
+def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
     """Yield a function that writes an entry. The function opens the table for the first entry that fits into it.
 
     An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
@@ -231,14 +242,14 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
         trial = stack.enter_context(io_ark.writer(f"ark,{options}:{os.devnull}", compress=compress))
         writer = open_writer() if table.kind == "scp" else None
 
-        def put(key: str, array: Any) -> None:
+        def write_array(key: str, array: Any) -> None:
             nonlocal writer
             value = array[()]  # A zero-dimensional array becomes a number, which Kaldi can store.
             if not table.binary:
                 _check_text_numbers(array, key)
             if writer is None:
-                trial[key] = value  # Raises an error for a value that the table cannot store.
+                trial[key] = value  # The trial raises an error for a value that the table cannot store.
                 writer = open_writer()
             writer[key] = value
 
-        yield put
+        yield write_array

@@ -38,7 +38,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
 
 
 def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
-    """Iterate over the arrays of a CSV file in UTF-8 (see :func:`read_csv`)."""
+    """Iterate over the keys and arrays of a CSV file in UTF-8 (see :func:`read_csv`)."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         header = next(lines, [])
@@ -111,13 +111,13 @@ def _parse_numbers(
 
 
 def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
-    """Return True if a string is a number of the type that fits into 64 bits. An integer must not lose digits."""
+    """Return True if a string is a number of ``number_type`` and fits into 64 bits without loss of integer digits."""
     try:
         parsed = number_type(value)
         if not _FLOATS.intersection(value):
             is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
         else:
-            is_stored = np.isfinite(parsed) or "n" in value.lower()
+            is_stored = np.isfinite(parsed) or "n" in value.lower()  # Accepts "inf" and "nan", but not 1e999.
     except ValueError:  # The value is not a number, or has more than 4,300 digits.
         return False
     return is_stored and set(value) <= _NUMBERS
@@ -125,18 +125,19 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
 
 @contextlib.contextmanager
 def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
-    """Open a CSV file for writing, and yield a function ``put(key, array)`` that appends the lines of an array.
+    """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the lines of an array.
 
     The first array determines the columns, and whether the file has matrices, vectors or numbers.
 
     Raises:
-        FormatError: raised by ``put``: the array cannot be stored as CSV, or its columns differ from the first array's.
+        FormatError: raised by ``write_array``: the array cannot be stored as CSV, or its columns differ from those of
+            the first array.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         header: list[Any] = []
 
-        def put(key: str, array: Array) -> None:
+        def write_array(key: str, array: Array) -> None:
             _check_array(array, key)
             columns = _name_columns(array)
             if not header:
@@ -151,7 +152,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
             else:
                 rows.writerow([key, *texts] if array.ndim else [key, texts])
 
-        yield put
+        yield write_array
 
 
 def _check_array(array: Array, key: str) -> None:

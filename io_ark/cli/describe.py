@@ -47,7 +47,7 @@ def describe_value(value: Any) -> str:
 
 
 def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines, after ``indent``, that describe the fields of a model or the items of a dictionary."""
+    """Yield lines, each indented by ``indent``, that describe the fields of a model or the items of a dictionary."""
     items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
     for name, item in items:
         if isinstance(item, np.ndarray):
@@ -68,7 +68,10 @@ def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
 
 
 def format_entry(entry: StoredEntry) -> str:
-    """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs."""
+    """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs.
+
+    For an unreadable entry, the line contains the key, the word "unreadable" and the error.
+    """
     key = color_text(escape(entry.key) or "-", "cyan" if entry.error is None else "red")
     if entry.error is not None:
         return f"{key}\tunreadable\t{entry.error}"
@@ -92,7 +95,7 @@ def convert_entry(entry: StoredEntry) -> dict[str, Any]:
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON. NaN and infinities become strings, because JSON has no such numbers."""
     text = json.dumps(convert_to_json(value), ensure_ascii=False, allow_nan=False)
-    print(_CONTROLS.sub(lambda char: f"\\u{ord(char[0]):04x}", text))
+    print(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def convert_to_json(value: Any) -> Any:

@@ -38,7 +38,7 @@ class Difference:
     part: str = ""  # Part of a model or example with the largest difference, such as `means`. Empty for an array.
 
     @property
-    def is_none(self) -> bool:
+    def is_zero(self) -> bool:
         """True if the entries are equal."""
         return self.largest == 0
 
@@ -56,7 +56,7 @@ def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables.
 
     Return the exit status: 0 if both tables have the same keys and no entry differs by more than the tolerance,
-    otherwise 1. An entry that cannot be read or compared counts as a difference, also if only one table has its key.
+    otherwise 1. An entry that cannot be read or compared counts as a difference, even if only one table has its key.
 
     Raises:
         SpecifierError: both tables are standard input.
@@ -86,12 +86,12 @@ def diff(arguments: argparse.Namespace) -> int:
         if error := one.error or other.error:
             difference = _make_infinite_difference(key, f"unreadable: {error}")
         else:
-            difference = compare(key, one.value, other.value, arguments.worst)
+            difference = compare_objects(key, one.value, other.value, arguments.worst)
         if not difference.reason:
             largest = max(largest, difference, key=attrgetter("largest"))
         if difference.exceeds(arguments.tolerance):
             differing.append(difference)
-        elif difference.is_none:
+        elif difference.is_zero:
             equal += 1
         else:
             close += 1
@@ -170,8 +170,8 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
 
 
-def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects with the same key. The difference is infinite if the shapes, rates or words differ.
+def compare_objects(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
+    """Compare two objects with the same key. The difference is infinite if shapes, sampling rates or strings differ.
 
     The result lists at most ``worst`` frames, which have the largest differences.
     """
@@ -192,8 +192,8 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
     """Compare two models, training examples or lists part by part.
 
-    Arrays of numbers are compared number by number, and all other parts for equality. The result is the difference of
-    the part with the largest difference, or an infinite difference if any two parts cannot be compared.
+    Arrays and floats are compared by their numbers, and all other parts for equality. The result is the difference of
+    the part with the largest difference, or an infinite difference if two parts cannot be compared or are not equal.
     """
     if type(one) is not type(other):
         return _make_infinite_difference(key, f"{_format_value(one)} and {_format_value(other)}")

@@ -150,10 +150,14 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
 
 
 def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
-    """Yield the entries of an archive up to the first unreadable entry, or the single object of a file.
+    """Yield the entries of an archive, or the single object of a file.
+
+    An unreadable entry is yielded with its error, and is the last entry. If ``info_only`` is true, only kinds and
+    shapes are read.
 
     Raises:
-        ArkError: the first key is unreadable, so the file is perhaps not an archive.
+        ArkError: the file has the format of another program, or its first key is unreadable, so the file may not be an
+            archive.
     """
     refuse_foreign_file(source, "ark")
     recorder, codec = _make_codecs(info_only)
@@ -182,7 +186,7 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
 
 
 def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
-    """Yield the key and rxfilename of each line of a script file. Yield an error for an invalid line."""
+    """Yield the key and rxfilename of each line of a script file, or an error for an invalid line."""
     refuse_foreign_file(source, "scp")
     splitter = LineSplitter(source.name)
     for line in source.read_lines():
@@ -193,7 +197,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
 ) -> Iterator[StoredEntry]:
-    """Yield the entry of each line of a script file. An invalid line becomes an entry with an error."""
+    """Yield the entry of each line of a script file, with an error if the line is invalid or its object unreadable."""
     recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

@@ -1,7 +1,7 @@
 """Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, CSV, safetensors, tar, lhotse.
 
 A format has a function that iterates over keys and arrays, and a context manager that yields a function
-``put(key, array)``. Only one array is in memory at a time (Parquet: a row group).
+``write_array(key, array)``. Only one array is in memory at a time (Parquet: a row group).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from io_ark.streams.unfinished import (
     is_replaceable,
     list_unfinished,
     put_in_place,
-    remove_files,
+    remove_path,
     remove_unfinished,
     replace_folder,
     synchronize,
@@ -69,7 +69,7 @@ _UNSUPPORTED_ENDINGS = (
     *(".xls", ".xlsx", ".json", ".yaml", ".yml", ".xml", ".html", ".pdf", ".png", ".jpg"),
     *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".zip", ".tgz", *_COMPRESSORS),
 )
-Put = Callable[[str, Array], None]
+WriteArray = Callable[[str, Array], None]
 Entries = Iterator[tuple[str, Array | ArkError]]  # Yields keys with arrays, or with the errors of unreadable arrays.
 PARQUET_ROWS = 64  # Largest number of arrays in a row group of a Parquet file, which is in memory as a whole.
 PARQUET_BYTES = 16 * 2**20  # Size at which a row group ends, even if it has fewer arrays.
@@ -88,7 +88,7 @@ class Settings:
     sample_frequency: int = 16000
 
 
-Write = Callable[[Path, Settings], AbstractContextManager[Put]]
+Write = Callable[[Path, Settings], AbstractContextManager[WriteArray]]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Format:
         endings: endings of the names of files in the format, such as ".npz".
         read: function that iterates over the keys and arrays of a file. It yields the error of an unreadable array if
             the file has further arrays, and raises other errors.
-        write: context manager that creates a file and yields a function ``put(key, array)``.
+        write: context manager that creates a file and yields a function ``write_array(key, array)``.
     """
 
     about: str
@@ -139,7 +139,7 @@ def find_format(name: str, format_name: str) -> Format | None:
 
 
 def refuse_unsupported_ending(name: str) -> None:
-    """Raise :class:`SpecifierError` if the name of a table to write has the ending of a different known format."""
+    """Raise SpecifierError for a table to write whose name has the ending of an unsupported format, such as ``.pt``."""
     ending = next((ending for ending in _UNSUPPORTED_ENDINGS if name.lower().endswith(ending)), "")
     if ending and not _names_table(name):
         known = ", ".join(candidate.endings[0] for candidate in FORMATS.values())
@@ -151,7 +151,7 @@ def refuse_unsupported_ending(name: str) -> None:
 
 
 def is_manifest(name: str, format_name: str) -> bool:
-    """Return True if the target ``name`` is a manifest of NeMo, by the format, or by its ending if the format is ""."""
+    """Return True for a target in NeMo's format: the format is "nemo", or is "" and the name ends in .json."""
     return format_name == "nemo" or (not format_name and name.lower().endswith(".json") and not _names_table(name))
 
 
@@ -166,7 +166,7 @@ def encode_file_name(key: str) -> str:
 
 
 def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") -> Array | ArkError:
-    """Return the array that ``read`` returns, or its exception as an ArkError, with ``key`` unless it has a key."""
+    """Return the array that ``read`` returns. If ``read`` raises an exception, return it as an ArkError for ``key``."""
     try:
         return np.asarray(_call_library(read, path))
     except ArkError as error:
@@ -177,15 +177,15 @@ def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") 
 
 
 def _read_npy(folder: Path) -> Entries:
-    """Yield the arrays of the .npy files of a folder, in the order of their names."""
+    """Yield the keys and arrays of the .npy files of a folder, in the order of the file names."""
     # Unlike iterdir, Path.glob would find no files in an unreadable folder instead of raising an error.
     for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), _read_or_return_error(functools.partial(load_npy, path), path)
 
 
 @contextlib.contextmanager
-def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
-    """Write a folder of arrays. It replaces an older folder only if no other file would be lost."""
+def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
+    """Write a folder with a .npy file for each array. It replaces an old folder only if no other file would be lost."""
     _remove_unfinished(folder)
     try:
         with replace_folder(folder) as new:
@@ -196,7 +196,7 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_npz(path: Path) -> Entries:
-    """Yield the arrays of a .npz file, in the order of the file."""
+    """Yield the keys and arrays of a .npz file, in the order of the file."""
     with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
 
         def read_member(member: zipfile.ZipInfo) -> Array:
@@ -214,23 +214,23 @@ def write_atomically(write: Write) -> Write:
     """Decorate a writer to use a temporary name until the file is complete, except for devices like ``/dev/stdout``."""
 
     @contextlib.contextmanager
-    def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
+    def write_temporary_file(path: Path, settings: Settings) -> Iterator[WriteArray]:
         if not is_replaceable(path):  # A device such as /dev/stdout must be written directly.
-            with write(path, settings) as put:
-                yield put
+            with write(path, settings) as write_array:
+                yield write_array
             return
         _refuse_folder(path)
         _remove_unfinished(path)
         unfinished = choose_temporary_name(path)
         try:
-            with write(unfinished, settings) as put:
-                yield put
+            with write(unfinished, settings) as write_array:
+                yield write_array
             synchronize(unfinished)
             put_in_place(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
 
-    return write_whole
+    return write_temporary_file
 
 
 def _refuse_folder(path: Path) -> None:
@@ -247,7 +247,7 @@ def _remove_unfinished(path: Path) -> None:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
+def _write_npz(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a .npz file without compression."""
     # Open the file here: ZipFile would open a FIFO twice, but the reader of a FIFO ends when it is first closed.
     with contextlib.ExitStack() as stack:
@@ -256,17 +256,17 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
             target = SimpleNamespace(write=target.write, flush=target.flush)
         archive = stack.enter_context(zipfile.ZipFile(target, "w"))
 
-        def put(key: str, array: Array) -> None:
-            if len(f"{key}.npy".encode()) > 65535:
+        def write_array(key: str, array: Array) -> None:
+            if len(f"{key}.npy".encode()) > 65535:  # ZIP stores the number of bytes of a name in 16 bits.
                 raise FormatError("the key is too long for a .npz file: shorten the key", key=key)
-            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:  # An array may be larger than 2 GiB.
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
-        yield put
+        yield write_array
 
 
 def _read_tar(path: Path) -> Entries:
-    """Yield the arrays of the .npy files of a tar file, which may be compressed. Other files are skipped."""
+    """Yield the keys and arrays of the .npy files of a tar file, which may be compressed. Other files are skipped."""
     with _open_foreign(lambda: tarfile.open(path, "r|*"), path) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
@@ -279,11 +279,11 @@ def _read_tar(path: Path) -> Entries:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
+def _write_tar(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a .npy file for each array to a tar file in the layout of WebDataset."""
     with path.open("wb") as target, tarfile.open(fileobj=target, mode="w|") as archive:  # "w|" can write to a pipe.
 
-        def put(key: str, array: Array) -> None:
+        def write_array(key: str, array: Array) -> None:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{encode_file_name(key)}.npy")
@@ -291,16 +291,17 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data.seek(0)
             archive.addfile(member, data)
 
-        yield put
+        yield write_array
 
 
 def _read_safetensors(path: Path) -> Entries:
-    """Yield the arrays of a file, or the errors of entries with a wrong position or an unsupported type.
+    """Yield the keys and arrays of a safetensors file. An entry with a wrong position or type yields an error.
 
     Raises:
         FormatError: the header is invalid.
     """
     with path.open("rb") as file:
+        # The file has the size of the header in 8 bytes, the header, and the arrays.
         available = path.stat().st_size - 8
         header_size = int.from_bytes(file.read(8), "little")
 
@@ -312,6 +313,7 @@ def _read_safetensors(path: Path) -> Entries:
             return header
 
         def read_array(entry: dict[str, Any]) -> Array:
+            """Read the array that an entry of the header describes."""
             dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
             start, end = entry["data_offsets"]
             if not 0 <= start <= end <= available - header_size or end - start != math.prod(shape) * dtype.itemsize:
@@ -326,7 +328,7 @@ def _read_safetensors(path: Path) -> Entries:
 
 
 def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
-    """Call a function that reads a header or an entry. Raise FormatError if the header or the entry is invalid."""
+    """Call ``read``, which reads the header or an array of a safetensors file. Raise FormatError if it is invalid."""
     try:
         return read()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -339,14 +341,14 @@ def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
-    """Write the arrays to a temporary file first, because the header, which has their positions, precedes them."""
+def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Write a safetensors file. A temporary file collects the arrays, because the header precedes them in the file."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
     # Use the folder of the target, which has room for the arrays, unless the target is a device in /dev.
     with tempfile.TemporaryFile(dir=path.parent if is_replaceable(path) else None) as data:
 
-        def put(key: str, array: Array) -> None:
+        def write_array(key: str, array: Array) -> None:
             dtype = array.dtype.newbyteorder("<")
             if dtype not in names or key == "__metadata__":
                 reason = f"have no type {dtype}" if dtype not in names else "reserve this key"
@@ -356,7 +358,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
             entry = {"dtype": names[dtype], "shape": array.shape, "data_offsets": (start, data.tell())}
             header[key] = entry
 
-        yield put
+        yield write_array
         text = json.dumps(header, ensure_ascii=False).encode()
         text += b" " * (-len(text) % 8)  # Aligns the data to 8 bytes, as other writers do.
         data.seek(0)
@@ -366,7 +368,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_hdf5(path: Path) -> Entries:
-    """Yield the datasets of a file, at any depth of groups. Refuse links to other files and data in other files."""
+    """Yield the keys and arrays of an HDF5 file's datasets. Refuse links to other files, and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
@@ -395,11 +397,11 @@ def _read_hdf5(path: Path) -> Entries:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
+def _write_hdf5(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write an HDF5 dataset for each array. An error in writing the file is raised after HDF5 has returned."""
     h5py = import_extra("h5py", "HDF5 files")
 
-    def put(key: str, array: Array) -> None:
+    def write_array(key: str, array: Array) -> None:
         with delay_signals():  # After an exception such as ^C in the functions of `raw`, HDF5 cannot close the file.
             # In HDF5, a slash in a name would create a group, and a dot is the name of the group itself.
             name = key.replace("%", "%25").replace("/", "%2F")
@@ -409,7 +411,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     with _FileForHdf5(path, "w+") as raw:
         file = h5py.File(raw, "w", track_order=True)
         try:
-            yield put
+            yield write_array
         finally:
             with delay_signals():
                 file.close()
@@ -424,14 +426,14 @@ class _FileForHdf5(io.FileIO):
     def write(self, data: Any) -> int:
         view = memoryview(data)
         while len(view) and self.error is None:
-            view = view[self._keep_error(super().write, view) :]
+            view = view[self._call_until_error(super().write, view) :]
         return len(data)
 
     def truncate(self, size: int | None = None) -> int:
-        return self._keep_error(super().truncate, size)
+        return self._call_until_error(super().truncate, size)
 
-    def _keep_error(self, function: Callable[[Any], int], argument: Any) -> int:
-        """Call a function and return its result. After the first OSError, which is stored, return 0 without a call."""
+    def _call_until_error(self, function: Callable[[Any], int], argument: Any) -> int:
+        """Call a file operation and return its result. Store an OSError, and return 0 for this and all later calls."""
         try:
             return function(argument) if self.error is None else 0
         except OSError as error:
@@ -445,7 +447,7 @@ class _FileForHdf5(io.FileIO):
 
 
 def _read_parquet(path: Path) -> Entries:
-    """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`, or the errors of rows with null values.
+    """Yield the keys and arrays of a Parquet file. A row with null values yields an error instead of an array.
 
     Raises:
         FormatError: a column that ``ark convert`` writes is missing or has another type, or a key is null.
@@ -458,7 +460,7 @@ def _read_parquet(path: Path) -> Entries:
         batch_rows = PARQUET_ROWS
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
-            # Parquet stores equal values once, so the number of bytes alone does not limit the memory.
+            # Parquet stores equal values once, so its bytes do not limit the memory. A number may need 8 bytes.
             value_count = sum(columns.column(i).num_values for i in range(columns.num_columns))
             size = max(columns.total_byte_size, 8 * value_count)
             check_unpacked_size(size, path, f"row group {group}")
@@ -473,7 +475,7 @@ def _read_parquet(path: Path) -> Entries:
 
 
 def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Array:
-    """Convert a row of a Parquet file to an array. ``numbers`` is a list scalar of pyarrow."""
+    """Convert ``numbers``, a ListScalar of pyarrow, to an array of this shape. Raise FormatError for null values."""
     if shape is None or None in shape:
         raise FormatError("has a null value in the column shape: write the shape of the array", file=str(path))
     if not numbers.is_valid or numbers.values.null_count:
@@ -498,8 +500,8 @@ def _check_columns(schema: Any, path: Path) -> None:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
-    """Write a row for each array, in row groups of about :data:`PARQUET_BYTES`. All arrays must have one type."""
+def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Write a Parquet file with a row for each array. All arrays must have one type, because they share a column."""
     arrow = import_extra("pyarrow", "Parquet files")
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     pending: list[tuple[str, Array]] = []
@@ -516,16 +518,17 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             dictionary = ["key"] if arrow.types.is_floating(number_type) else True
             writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
-            lengths = np.cumsum([0, *(array.size for _, array in pending)])
+            offsets = np.cumsum([0, *(array.size for _, array in pending)])
             flat = np.concatenate([array.ravel() for _, array in pending])
-            values = arrow.ListArray.from_arrays(arrow.array(lengths, arrow.int32()), arrow.array(flat))
+            values = arrow.ListArray.from_arrays(arrow.array(offsets, arrow.int32()), arrow.array(flat))
             columns = [[key for key, _ in pending], [list(array.shape) for _, array in pending], values]
             writers[0].write_table(arrow.table(columns, schema=schema))
             pending.clear()
 
     dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
-    def put(key: str, array: Array) -> None:
+    def write_array(key: str, array: Array) -> None:
+        """Add an array to the pending arrays, and write them when the row group is full."""
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise FormatError(f"has the type {array.dtype}, which Parquet files cannot store: choose .npz", key=key)
         dtypes[:] = dtypes or [array.dtype]
@@ -537,7 +540,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
     with path.open("wb") as file:
         try:
-            yield put
+            yield write_array
             if pending or not writers:
                 write_pending()
         finally:
@@ -547,21 +550,21 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
 @write_atomically
 @contextlib.contextmanager
-def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
+def _write_csv(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a CSV file (see :func:`write_csv`)."""
-    with write_csv(path) as put:
-        yield put
+    with write_csv(path) as write_array:
+        yield write_array
 
 
 def _import_lhotse(path: Path) -> Any:
-    """Import lhotse for the manifest ``path``. Raise SpecifierError if lhotse does not support its ending."""
+    """Import and return lhotse. Raise SpecifierError if lhotse does not support the file name ending of ``path``."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
         raise SpecifierError("the name of a lhotse manifest must end in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")
 
 
 def _read_lhotse(path: Path) -> Entries:
-    """Yield the features of a manifest of features or cuts. Refuse features that are not stored in a file."""
+    """Yield the keys and features of a lhotse manifest of features or cuts. Refuse features that are not in a file."""
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
     if manifest is None:
@@ -587,6 +590,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
     try:
         return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     except FormatError as error:
+        # lhotse passes the fields of an unknown object to SupervisionSegment. Python's error then names NeMo's field.
         if "audio_filepath" not in str(error):
             raise
         raise FormatError("is a manifest of NeMo, which `ark convert` writes but does not read: name a table or a "
@@ -594,7 +598,8 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 
 def _check_storage_path(features: Any, path: Path) -> None:
-    """Raise FormatError if lhotse would run a command or open a URL for features, because manifests are untrusted."""
+    """Raise FormatError if a storage path is not a file, because lhotse could run a command or open a URL."""
+    # In lhotse's storage type "kaldiio", a location is an rxfilename, such as a.ark:123, or a script file.
     storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"
     file = location.rpartition(":")[0] if is_kaldi and not Path(location).exists() else location
@@ -605,8 +610,8 @@ def _check_storage_path(features: Any, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest and the folder of the arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
+def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
+    """Write a lhotse manifest and the folder of its arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
     lhotse = _import_lhotse(path)
     array_writer = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(f"{path.name}_storage")
@@ -627,7 +632,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     try:
         with lhotse.FeatureSet.open_writer(unfinished) as manifest, array_writer(new / storage.name) as arrays:
 
-            def put(key: str, array: Array) -> None:
+            def write_array(key: str, array: Array) -> None:
                 if array.ndim != 2:
                     raise FormatError("is not a matrix: lhotse stores only matrices", file=str(path), key=key)
                 manifest.write(
@@ -647,7 +652,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                     )
                 )
 
-            yield put
+            yield write_array
         with lock_folder(path.parent):
             write_obsolete_keys(path, unfinished, storage)
             move_arrays(new / storage.name, storage)
@@ -656,7 +661,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     finally:
         with lock_folder(path.parent):
             remove_arrays(storage, [new], path)
-        remove_files(new)
+        remove_path(new)
 
 
 @contextlib.contextmanager
@@ -667,7 +672,7 @@ def _open_foreign(open_file: Callable[[], Any], path: Path) -> Iterator[Any]:
 
 
 def _call_library(function: Callable[[], Any], path: Path) -> Any:
-    """Call a function of another library. Convert an exception, except FileNotFoundError, to a one-line FormatError."""
+    """Call a function of another library. Convert exceptions to FormatError, except ArkError and FileNotFoundError."""
     try:
         return function()
     except (ArkError, FileNotFoundError):

@@ -41,11 +41,7 @@ _FOUND = ".found"
 
 
 def name_array(name: str, array: npt.NDArray[Any]) -> str:
-    """Return a file name for an array: ``name``, followed by a digest of the type, the shape and the values.
-
-    >>> name_array("utt1", np.zeros((2, 3), np.float32))
-    'utt1-e46b8b9981496577'
-    """
+    """Return a file name for an array: ``name``, followed by a digest of the type, the shape and the values."""
     digest = hashlib.blake2b(f"{array.dtype.str} {array.shape} ".encode(), digest_size=8)
     digest.update(np.ascontiguousarray(array).data)
     return f"{name}-{digest.hexdigest()}"
@@ -66,7 +62,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
-def refuse_source(source: Path, storage: Path) -> None:
+def refuse_source_in_storage(source: Path, storage: Path) -> None:
     """Raise :class:`OpenError` if ``source`` lies in the folder ``storage``, or is a manifest of arrays in it."""
     folder = Path(os.path.realpath(storage))
     names = {str(entry["storage_path"]) for entry in _iterate_features(source)} if source.is_file() else {str(source)}
@@ -78,7 +74,7 @@ def refuse_source(source: Path, storage: Path) -> None:
 
 
 def write_obsolete_keys(old: Path, new: Path, storage: Path) -> None:
-    """Write the keys of arrays in ``storage`` that only the old manifest names to a file beside the new manifest.
+    """List the arrays in ``storage`` that only the old manifest names, in a file beside the new manifest.
 
     If the conversion is killed after the manifest was replaced, the next conversion removes the arrays of this list.
     """
@@ -91,10 +87,10 @@ def write_obsolete_keys(old: Path, new: Path, storage: Path) -> None:
 def move_arrays(source: Path, storage: Path) -> None:
     """Move the files of a folder tree to the folder ``storage``. Files that are links are replaced, not followed.
 
-    A file in ``source`` marks each array that was in ``storage`` before (see :func:`remove_arrays`).
+    For each array that ``storage`` already has, a marker file is created in ``source`` (see :func:`remove_arrays`).
 
     Raises:
-        OpenError: the name of a folder belongs to a link or to a file. Arrays that lie there would be lost.
+        OpenError: the name of a folder belongs to a link or to a file.
     """
     check_storage(storage)
     storage.mkdir(exist_ok=True)
@@ -116,15 +112,16 @@ def check_storage(storage: Path) -> None:
 
 
 def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -> None:
-    """Remove the arrays that conversions have added or made obsolete, and then the folders of arrays that are empty.
+    """Remove arrays that failed conversions added, or that complete conversions made obsolete.
 
     If the new manifest is still in the temporary folder of a conversion, the conversion has failed or was killed, and
-    the arrays that it moved are removed. Otherwise, the arrays that only the old manifest names are removed. Links are
-    not followed.
+    the arrays that it added are removed, except arrays of ``kept_manifest``. Otherwise, the arrays that only the old
+    manifest names are removed. Then empty array folders are removed, and from each temporary folder the new manifest
+    and the list of obsolete arrays. Links are not followed.
 
     Args:
         storage: the folder of the arrays.
-        folders: temporary folders of conversions to this folder.
+        folders: temporary folders of the conversions that write arrays to ``storage``.
         kept_manifest: the manifest whose arrays are kept. It may be missing.
     """
     keys = set[str]()

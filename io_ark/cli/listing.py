@@ -27,12 +27,14 @@ def ls(arguments: argparse.Namespace) -> int:
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print a line for each of the first entries of tables. Return 1 if one is unreadable, and 0 otherwise."""
+    """Print a line for each of the first ``--count`` entries of each table. Return 1 if one is unreadable, else 0."""
     return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 
 def grep(arguments: argparse.Namespace) -> int:
-    """Print a line for each entry whose key matches a pattern. Return 1 if no key matches or an entry is unreadable.
+    """Print a line for each entry whose key matches a pattern (with ``--invert``: does not match).
+
+    Return 1 if no entry is selected or a printed entry is unreadable, and 0 otherwise.
 
     Raises:
         SpecifierError: the pattern is not a regular expression.
@@ -46,6 +48,7 @@ def grep(arguments: argparse.Namespace) -> int:
     match_count = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
+        """Yield and count the matching entries. Also yield the errors of lines and keys that are unreadable."""
         nonlocal match_count
         for entry in table:
             if entry.is_without_key:
@@ -85,7 +88,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
     Raises:
-        SpecifierError: no key was passed, but the name is the name of a table.
+        SpecifierError: no key was passed, but ``where`` is a table.
         MissingKeyError: the table does not have the key.
         FormatError: the object is invalid, or is nested too deeply for JSON.
     """
@@ -114,8 +117,8 @@ def show(arguments: argparse.Namespace) -> int:
     print(title)
     numbers = value.samples if isinstance(value, Wave) else value
     if isinstance(numbers, np.ndarray):
-        limit = numbers.size + 1 if arguments.all else 100
-        with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
+        max_numbers = numbers.size + 1 if arguments.all else 100  # NumPy abbreviates an array with more numbers.
+        with np.printoptions(threshold=max_numbers, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
             print(numbers)
     elif isinstance(value, dict) or (is_dataclass(value) and not hasattr(value, "shape")):
         for line in describe_fields(value):

@@ -12,7 +12,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
-from io_ark.cli.formats import Put, Settings, write_atomically
+from io_ark.cli.formats import Settings, WriteArray, write_atomically
 from io_ark.data_dir.directory import DataDir
 from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
@@ -29,17 +29,20 @@ from io_ark.tables.script import Script
 MAX_OVERSHOOT = 0.5
 
 
-def refuse_source(source: str, target: str) -> None:
-    """Raise SpecifierError if ``target`` is a recording or a file, except a manifest, of the directory ``source``."""
+def refuse_overwriting_source(source: str, target: str) -> None:
+    """Raise SpecifierError if ``target`` would overwrite a file of the data directory ``source``.
+
+    This includes the recordings that ``wav.scp`` names, but not the manifests (.json, .jsonl) in the directory.
+    """
     files = [path for path in glob(f"{escape(source)}/*") if not path.endswith((".json", ".jsonl"))]
     refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
 
 def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
-    """Yield the key of each utterance of a data directory, and the JSON object that describes it in the manifest.
+    """Yield the key of each utterance of a data directory, and the JSON object that describes it in NeMo's manifest.
 
-    An utterance without a readable recording, or without a transcript in ``text``, yields an error instead of an
-    object.
+    An utterance without a readable recording, with times outside its recording, or without a line in an existing file
+    ``text`` yields an error instead of an object.
 
     Raises:
         MissingFileError: the directory has no ``wav.scp``.
@@ -107,7 +110,7 @@ def _get_segment(segments: Any, key: str) -> Segment:
 
 
 def _resolve_recording(location: str, script: str, key: str) -> str:
-    """Return the absolute path of a recording at the rxfilename ``location``, which must be a whole file."""
+    """Return the absolute path of a recording. Raise FormatError if ``location`` is not the name of a whole file."""
     try:
         target = parse_rxfilename(location)
     except SpecifierError as error:
@@ -125,7 +128,7 @@ def _resolve_recording(location: str, script: str, key: str) -> str:
 def _measure_audio(
     source: str, utterances: list[Segment], has_segments: bool
 ) -> Iterator[tuple[float, float | ArkError]]:
-    """Yield the duration of each utterance in seconds, and the duration of its recording or the error in its audio.
+    """Yield the duration of each utterance in seconds, and the duration of its recording, or the recording's error.
 
     Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. A segment with an end does not need the
     audio, so the duration of a recording that cannot be read is then infinite.
@@ -145,20 +148,21 @@ def _measure_audio(
 
 @write_atomically
 @contextlib.contextmanager
-def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
-    """Open a manifest for writing, and yield a function ``put(key, item)`` that appends ``item`` as a line of JSON.
+def write_manifest(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends a line of JSON.
 
     Raises:
-        FormatError: raised by ``put``: an item has a string that is not valid UTF-8. The error names the key.
+        FormatError: raised by ``write_item``: an item has a string that is not valid UTF-8. The error names the key.
     """
     with path.open("wb") as file:
 
-        def put(key: str, item: Any) -> None:
+        def write_item(key: str, item: Any) -> None:
             try:
                 file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
             except UnicodeEncodeError:
+                # A byte that is not UTF-8 was decoded to a character from U+DC80 to U+DCFF ("surrogateescape").
                 names = [name for name, value in item.items() if "\\udc" in ascii(value)]
                 message = f"has bytes that are not UTF-8 in {' and '.join(names)}: convert them to UTF-8 for JSON"
                 raise FormatError(message, key=key) from None
 
-        yield put
+        yield write_item

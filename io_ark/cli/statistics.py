@@ -29,7 +29,7 @@ class Statistics:
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
     def add_entry(self, entry: StoredEntry) -> None:
-        """Count an entry, and add its length, duration and numbers to the statistics."""
+        """Count an entry. Unless it is unreadable, add its length, duration and numbers to the statistics."""
         if entry.error is not None:
             self.failed += 1
             return
@@ -59,7 +59,7 @@ class Statistics:
             },
             "columns": {
                 str(columns): {
-                    **dict(zip(("mean", "deviation", "min", "max"), moments.columns, strict=True)),
+                    **dict(zip(("mean", "deviation", "min", "max"), moments.column_statistics, strict=True)),
                     "nan": moments.nan,
                     "infinite": moments.infinite,
                     "constant": moments.constant,
@@ -99,7 +99,7 @@ class Moments:
         self.high = np.maximum(self.high, np.where(is_finite, values, -np.inf).max(axis=0))
 
     @property
-    def columns(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def column_statistics(self) -> tuple[np.ndarray[Any, Any], ...]:
         """Mean, deviation, minimum and maximum of each column. They are NaN for a column without finite values."""
         deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
         values = self.mean, deviation, self.low, self.high
@@ -150,12 +150,12 @@ def _print_statistics(name: str, statistics: Statistics) -> None:
         if len(statistics.moments) > 1:
             print(f"  entries with {columns} columns:")
         print("  column         mean    deviation          min          max")
-        for column, row in enumerate(zip(*moments.columns, strict=True)):
+        for column, row in enumerate(zip(*moments.column_statistics, strict=True)):
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
         for label, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
             if counts.any():
-                named = _format_columns(np.flatnonzero(counts).tolist())
-                print(color_text(f"  {label}: {format_count(int(counts.sum()), 'value')} in {named}", "red"))
+                column_list = _format_columns(np.flatnonzero(counts).tolist())
+                print(color_text(f"  {label}: {format_count(int(counts.sum()), 'value')} in {column_list}", "red"))
         if moments.constant:
             print(color_text(f"  constant: {_format_columns(moments.constant)}", "yellow"))
 

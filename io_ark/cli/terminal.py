@@ -18,7 +18,7 @@ COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1",
 
 
 def color_text(text: str, *names: str) -> str:
-    """Color a string with ``names`` of :data:`COLORS` if standard output is a terminal or the pager.
+    """Add escape codes for ``names`` of :data:`COLORS` to a string if standard output is a terminal or the pager.
 
     The string is unchanged if the environment variable NO_COLOR is set, or if TERM is "dumb".
     """
@@ -40,7 +40,10 @@ _PAGING: list[bool] = []  # Has an element while standard output goes to a pager
 
 @contextlib.contextmanager
 def page_output(is_enabled: bool) -> Iterator[None]:
-    """Send standard output through a pager ($PAGER, or less) if ``is_enabled`` and input and output are terminals."""
+    """Send standard output through a pager ($PAGER, or ``less``) if ``is_enabled`` is true.
+
+    Do nothing if standard input or output is not a terminal.
+    """
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
         yield

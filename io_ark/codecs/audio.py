@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from io_ark.logs import logger
 from io_ark.streams.source import FileSource, Source
 
@@ -69,7 +69,9 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
         command = next(
             (command for _, format_name, command in _FORMATS if format_name == name), "sox FILE -t wav -b 16 - |"
         )
-        source.fail(f"{suggest_install('soundfile', name)}; or convert the audio in the script file: {command}", offset)
+        source.fail(
+            f"{format_missing_package('soundfile', name)}; or convert the audio in the script file: {command}", offset
+        )
     return soundfile
 
 

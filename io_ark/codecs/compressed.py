@@ -149,7 +149,7 @@ def _decompress_in_c(header: bytes, rows: int, columns: int, data: Any, begin: i
     """Compute :func:`_decompress` in C."""
     values = np.empty((rows, columns), np.float32)
     integers = data if type(data) is bytes else np.frombuffer(data, np.uint8)
-    NATIVE.function("ark_decompress")(header, integers, begin, values)
+    NATIVE.get_function("ark_decompress")(header, integers, begin, values)
     return values
 
 
@@ -407,7 +407,7 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
     # A column has 8 bytes of percentiles, and an element at most 2 bytes.
     max_bytes = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
-    size = NATIVE.function("ark_compress_arrays")(
+    size = NATIVE.get_function("ark_compress_arrays")(
         block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
     )
     return PackedBlock(block.keys, packed[:size], objects) if size >= 0 else None

@@ -74,7 +74,7 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], selectio
     """
     stored_dtype, rows, columns = _read_header(source, head)
     row_slice, column_slice = find_slices(selection, rows, columns, source.name)
-    source.check(rows * columns * stored_dtype.itemsize)
+    source.check_available(rows * columns * stored_dtype.itemsize)
     source.skip(row_slice.start * columns * stored_dtype.itemsize)
     values = source.read_array(stored_dtype, (row_slice.stop - row_slice.start) * columns).reshape(-1, columns)
     if column_slice != slice(0, columns):

@@ -64,7 +64,7 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
 def _find_ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
     """Compute :func:`_find_ends` in C."""
     ends = np.empty(min(limit, len(numbers)), np.int64)
-    return ends[: NATIVE.function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
+    return ends[: NATIVE.get_function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
 
 
 @NATIVE.twin(_find_ends_in_c)

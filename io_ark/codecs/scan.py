@@ -117,7 +117,7 @@ class KindScan:
 
     @cached_property
     def _table(self) -> Structure:
-        return NATIVE.structure("table")(ends=self._ends, shapes=self._shapes)
+        return NATIVE.get_structure("table")(ends=self._ends, shapes=self._shapes)
 
     def scan_entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
@@ -162,12 +162,12 @@ class KindScan:
         max_object_bytes = len(data) if self.of_any_size else window.largest
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
-        self._table.set(
+        self._table.set_fields(
             data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
             lists_room=len(lists), largest=max_object_bytes,
             max_entries=MAX_ENTRIES if offsets is None else len(offsets),
         )  # fmt: skip
-        scan = NATIVE.function("ark_scan")
+        scan = NATIVE.get_function("ark_scan")
         count = scan(self._table, self._code) if len(data) else 0
         has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, offsets)
         if has_doubles:  # CMVN statistics are matrices in double precision.
@@ -239,7 +239,7 @@ class ShapeScan:
         data = window.view_bytes()
         keys, key_bytes = np.empty(len(data), np.uint8), np.zeros(1, np.int64)
         ends, shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
-        count = NATIVE.function("ark_scan_shapes")(data, len(data), MAX_ENTRIES, keys, key_bytes, ends, shapes)
+        count = NATIVE.get_function("ark_scan_shapes")(data, len(data), MAX_ENTRIES, keys, key_bytes, ends, shapes)
         if count == 0:
             return None
         return Scanned(ShapeBlock(keys[: key_bytes[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))

@@ -46,7 +46,7 @@ def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | 
     data = np.empty(max_element_bytes * len(first) + _MAX_LIST_BYTES * len(counts), np.uint8)
     size = -1
     if len(first) == len(last) and first.dtype in _TYPES and last.dtype in _TYPES:
-        size = NATIVE.function("ark_encode_lists")(
+        size = NATIVE.get_function("ark_encode_lists")(
             first, _TYPES[first.dtype], last if len(columns) > 1 else None, _TYPES[last.dtype], len(first), counts,
             len(counts), begin, end, data, ends,
         )  # fmt: skip

@@ -162,7 +162,7 @@ def _read_rows_in_c(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | 
     values = np.empty(len(text) // 2 + 1, np.float32 if is_single else np.float64)
     lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
     row_count = np.zeros(1, np.int64)
-    count = NATIVE.function("ark_read_rows")(
+    count = NATIVE.get_function("ark_read_rows")(
         text, len(text), not is_single, values, len(values), lengths, len(lengths), row_count
     )
     return None if count < 0 else (values[:count].copy(), lengths[: row_count[0]].tolist())

@@ -348,7 +348,7 @@ class WaveScan:
         scanned_keys, key_bytes = np.empty(len(data) if bounds is None else 0, np.uint8), np.zeros(1, np.int64)
         ends, starts, lengths = (np.empty(limit, np.int64) for _ in range(3))
         rates = np.empty(limit, np.uint32)
-        count = NATIVE.function("ark_scan_waves")(
+        count = NATIVE.get_function("ark_scan_waves")(
             data, len(data), bounds, limit, bounds is not None and self._only_headers,
             scanned_keys, key_bytes, ends, starts, lengths, rates,
         )  # fmt: skip

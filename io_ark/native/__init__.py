@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def library() -> Library:
-    """Return the C library of ``io_ark``. It is false if it cannot be used. Its ``reason`` says why."""
+    """Return the C library of ``io_ark``. If it cannot be used, its truth value is False, and ``reason`` says why."""
     from io_ark.native import NATIVE  # Calls __getattr__ at first.
 
     return NATIVE.library()

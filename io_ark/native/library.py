@@ -43,7 +43,7 @@ class Library:
     def __bool__(self) -> bool:
         return self.handle is not None
 
-    def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
+    def get_function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
         """Return a new ctypes object for a function of the library.
 
         ``arguments`` and ``result`` are types of ctypes. ``level`` is an instruction set, or None for the one in use.
@@ -72,7 +72,8 @@ def load_library(directory: str, interface: int) -> Library:
             used.
 
     Returns:
-        The library. It is false if it cannot be used (see ``reason``). An unusable file causes a warning.
+        The library. If it cannot be used, its truth value is False, and ``reason`` says why. An unusable file causes a
+        warning.
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
         return _describe_missing_library("switched off by KALDI_COMPAT_NATIVE=0")
@@ -105,7 +106,7 @@ def load_library(directory: str, interface: int) -> Library:
 
 
 def _report_unusable(path: str, problem: str) -> Library:
-    """Log a warning about a library file that cannot be used, and return a library that is false."""
+    """Log a warning about a library file that cannot be used, and return a library whose truth value is False."""
     reason = f"{path} {problem}: install again (in a checkout: pip install -e .)"
     logger.warning("%s. Until then, NumPy computes the same numbers more slowly.", reason)
     return _describe_missing_library(reason)

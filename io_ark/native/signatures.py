@@ -49,7 +49,7 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Return a pointer to an array or a structure. None, an address, or bytes for a byte pointer are also accepted.
+        """Convert an array, a :class:`Structure`, an address, bytes (for a byte pointer) or None to a ctypes pointer.
 
         Raises:
             TypeError: an array is not contiguous, or its dtype is wrong.
@@ -77,7 +77,7 @@ def _create_pointer_type(base: str) -> type[_Pointer]:
 
 
 def _make_interruptible(function: Any) -> Any:
-    """Wrap a C function so that ^C raises KeyboardInterrupt. In ``from_param``, ctypes raises ArgumentError instead."""
+    """Wrap a C function so that ^C during the conversion of arguments raises KeyboardInterrupt, not ArgumentError."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -95,7 +95,7 @@ def _get_argument_type(declared: str) -> Any:
 
 
 class Structure:
-    """A structure for C together with the arrays that it points to. See :meth:`Signatures.structure`.
+    """A structure for C together with the arrays that it points to. See :meth:`Signatures.get_structure`.
 
     Args:
         sources: objects whose attributes are the values of fields that ``values`` lacks. The first source with an
@@ -119,9 +119,9 @@ class Structure:
         if sources:
             names = [field[0] for field in self._kind._fields_]
             values = {name: getattr(s, name) for s in reversed(sources) for name in names if hasattr(s, name)} | values
-        self.set(**values)
+        self.set_fields(**values)
 
-    def set(self, **values: Any) -> None:
+    def set_fields(self, **values: Any) -> None:
         """Set fields by name to values, which are converted like the values of the constructor."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
@@ -155,7 +155,7 @@ class Signatures:
                 self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library. It is false if it is missing, is switched off, or does not match ``signatures.txt``."""
+        """Return the library. Its truth value is False if it is missing, disabled, or built for other signatures."""
         return load_library(self._directory, self._interface)
 
     @functools.cached_property
@@ -183,6 +183,8 @@ class Signatures:
         """
 
         def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+            """Return a function that calls ``in_c`` if it can, and ``plain`` otherwise."""
+
             @functools.wraps(plain)
             def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
                 if self.in_use:
@@ -198,7 +200,7 @@ class Signatures:
 
     # Created once, because setting the argument types of a function while another thread calls it crashes.
     @functools.cache  # noqa: B019 (one object per package lives as long as the process)
-    def function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
+    def get_function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
         """Return a function of the library, which checks the types of its arguments.
 
         Args:
@@ -211,11 +213,11 @@ class Signatures:
             ctypes.c_void_p if takes_addresses and "*" in declared else _get_argument_type(declared)
             for declared in arguments
         ]
-        function = self.library().function(name, *types, result=_NUMBERS[result], level=level)
+        function = self.library().get_function(name, *types, result=_NUMBERS[result], level=level)
         return function if takes_addresses else _make_interruptible(function)
 
     @functools.cache  # noqa: B019
-    def structure(self, name: str) -> type[Structure]:
+    def get_structure(self, name: str) -> type[Structure]:
         """Return the subclass of :class:`Structure` for the structure of the library that C declares as ``name``."""
         field_types = dict(field.split(":") for field in self._structures[name])
         bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}

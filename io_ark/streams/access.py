@@ -43,9 +43,10 @@ class Access(NamedTuple):
             raise PipesRefusedError(f"the command {command.strip()!r} is not run: {reason}")
 
     def check_url(self, url: str) -> None:
-        """Raise :class:`NetworkRefusedError` if the network is disabled or this URL is not allowed.
+        """Raise :class:`NetworkRefusedError` if the network is disabled, or if the URL is chained (``::``).
 
-        ``IO_ARK_NO_NETWORK`` disables the network. ``IO_ARK_SCHEMES`` allows more schemes, separated by commas.
+        The error is also raised unless the scheme is one of :data:`SCHEMES` or of ``IO_ARK_SCHEMES``, an environment
+        variable that lists additional schemes, separated by commas. ``IO_ARK_NO_NETWORK`` disables the network.
         """
         if not self.network or _is_set(NO_NETWORK_VARIABLE):
             reason = (

@@ -173,7 +173,7 @@ class OpenFiles:
         self.idle_sources: list[FileSource] = []
         _caches.add(weakref.ref(self, _caches.discard))
 
-    def get(self, path: str) -> OpenFile | RemoteFile:
+    def get_file(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at a path or URL. Open it if the cache does not have it (see :func:`open_file`)."""
         file = self._files.pop(path, None) or open_file(path, self._access, mmap=self._mmap)
         if file.regular:  # A device or named pipe has a state, so it is opened again for each use.
@@ -207,12 +207,11 @@ _retry_lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """Replace the lock in a forked process."""
+    """Replace the lock in a forked process, because a thread of the parent process may hold the old lock."""
     global _retry_lock
     _retry_lock = threading.Lock()
 
 
-# At the time of the fork, the lock may belong to a thread that the forked process does not have.
 os.register_at_fork(after_in_child=_renew_lock)
 
 

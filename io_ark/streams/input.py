@@ -77,7 +77,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened, or has no offsets.
+        OpenError: the file cannot be opened, or the name has an offset although the file is not a regular file.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.
@@ -89,7 +89,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
         return Input(open_standard_input(), _release_standard_input)
     if kind == "pipe":
         return _open_pipe(command, access)
-    file = files.get(path) if files else open_file(path, access)
+    file = files.get_file(path) if files else open_file(path, access)
     if file.regular:
         return Input(file.open_source(offset or 0))
     if offset:
@@ -110,7 +110,7 @@ def open_standard_input() -> Source:
     """Return the source of standard input.
 
     Raises:
-        OpenError: a table is reading standard input already, or it is closed, or it is not a stream of bytes.
+        OpenError: a table is reading standard input already, or standard input is closed or not a stream of bytes.
     """
     global _standard_input, _standard_input_taken
     if (redirected := STANDARD_STREAMS.get()) is not None:

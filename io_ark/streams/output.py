@@ -35,7 +35,7 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim_file(owner: Any, target: int | str) -> None:
-    """Record the output that writes to a regular file or a URL. An earlier output to the same file is given up.
+    """Record the output that writes to a regular file or a URL. An earlier output to the same file then refuses writes.
 
     Args:
         owner: the output.
@@ -254,7 +254,7 @@ class Output(ClosedOnExit):
         )
 
     def _send(self, data: Any) -> None:
-        """Pass the buffered bytes and then ``data`` to the system."""
+        """Pass the buffered bytes and then ``data`` to the operating system. Raise WriteError on failure."""
         self._is_broken = True
         if self.follows is not None:
             self.follows.flush()

@@ -42,7 +42,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 
     Args:
         command: command that the shell runs.
-        target: 0 to write to the command, 1 to read from it.
+        target: 0 to write to the command's standard input, 1 to read its standard output.
         name: name of the command in errors.
 
     Returns:
@@ -76,7 +76,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 
 
 def wait_for(process: int) -> int:
-    """Wait for the command with the process id ``process``. Return its exit status, or minus the signal that ended it.
+    """Wait for the command with the id ``process``. Return its exit status, or minus the number of its fatal signal.
 
     After ^C, the command has 0.16 seconds to end, so that the program ends at once like a Kaldi program. A command that
     is still running then counts as interrupted.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from io_ark.streams import process
 from io_ark.streams.access import Access, refuse_private
 from io_ark.streams.source import FileSource
@@ -80,7 +80,7 @@ def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OpenError(f"{suggest_install('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
+        raise OpenError(f"{format_missing_package('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
     try:
         system, path = url_to_fs(
@@ -98,19 +98,20 @@ def _is_http(url: str) -> bool:
 
 
 async def _create_public_client(**options: Any) -> Any:
-    """Return an HTTP session that connects only to public addresses, also if a server redirects to a private one."""
+    """Return an HTTP session that connects only to public addresses, even if a server redirects to a private one."""
     from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
     class Resolver(ThreadedResolver):
-        async def resolve(self, host: str, *arguments: Any, **named: Any) -> Any:
-            addresses = await super().resolve(host, *arguments, **named)
+        async def resolve(self, host: str, *arguments: Any, **options: Any) -> Any:
+            addresses = await super().resolve(host, *arguments, **options)
             refuse_private(host, [address["host"] for address in addresses])
             return addresses
 
     class Connector(TCPConnector):
         async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
             host = req.url.raw_host or ""
-            if ":" in host or host.replace(".", "").isdigit():  # aiohttp does not resolve numeric addresses.
+            # aiohttp does not resolve numeric addresses, so they would bypass Resolver.
+            if ":" in host or host.replace(".", "").isdigit():
                 refuse_private(host, [host])
             return await super().connect(req, traces, timeout)
 
@@ -171,7 +172,15 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 async def _request_by_http(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` by HTTP, of the version ``version`` if this is a strong ETag."""
+    """Request the bytes ``start`` to ``stop - 1`` of a file by HTTP, with If-Range if ``version`` is a strong ETag.
+
+    With If-Range, the server sends the whole file if its version differs.
+
+    Raises:
+        FileNotFoundError: the server does not have the file.
+        _StatusError: the server returns the status of another error.
+        OpenError: the server sends the bytes too slowly.
+    """
     import asyncio  # Imported here, because an import at the top delays every program.
 
     from aiohttp import ClientTimeout
@@ -192,7 +201,8 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
             raise _StatusError(answer.status)
         version_of_answer = _parse_version(answer.headers)
         content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        size = int(content_range[3]) if content_range and content_range[3] != "*" else None
+        first_byte, file_size = content_range.group(1, 3) if content_range else (None, "*")
+        size = int(file_size) if file_size != "*" else None
         if answer.status == 416:
             return _Answer(b"", start, size, *version_of_answer)
         if answer.status == 200 and size is None:
@@ -205,7 +215,7 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
                     "cannot be read: the server is too slow; copy the file", file=url, offset=start
                 ) from error
             raise
-        first = int(content_range[1]) if content_range and content_range[1] and answer.status == 206 else 0
+        first = int(first_byte) if first_byte and answer.status == 206 else 0
         return _Answer(data, first, size, *version_of_answer)
 
 
@@ -228,14 +238,14 @@ _VERSION_FIELDS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", 
 
 
 def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
-    """Return the present size and version of a file. The version is "" if the file system does not tell it."""
+    """Return the present size and version of a file, or None and "" if the file system does not report them."""
     system.invalidate_cache(path)
     info = system.info(path)
     return info.get("size"), str(next(filter(None, map(info.get, _VERSION_FIELDS)), ""))
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file, of the version ``version`` if it is not empty."""
+    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" for any."""
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     request = {"http": _request_by_http, "https": _request_by_http, "s3": _request_from_s3}.get(protocol)
     if request is None or (request is _request_from_s3 and not version):
@@ -443,7 +453,10 @@ class RemoteSource(FileSource):
         return self._file.read(size, offset)
 
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:
-        """Fill the first buffer. Copy into a second buffer only bytes that have been read ahead."""
+        """Fill the first buffer from ``offset`` on, and a second buffer with following bytes that were read ahead.
+
+        Return the number of bytes.
+        """
         views = [memoryview(target).cast("B") for target in targets]
         needed = len(views[0])
         data = memoryview(self._file.read(needed, offset))
@@ -464,7 +477,7 @@ class RemoteSource(FileSource):
         element_type = np.dtype(dtype)
         if count * element_type.itemsize <= _MAX_REQUEST_BYTES:
             return super().read_array(element_type, count)
-        self.check(count * element_type.itemsize)
+        self.check_available(count * element_type.itemsize)
         # A server may lie about the size of the file, so memory grows only as bytes arrive.
         return np.frombuffer(self._read_chunks(count * element_type.itemsize), element_type)
 

@@ -99,9 +99,10 @@ class Source:
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
     def get_window(self, count: int) -> tuple[Any, int, int]:
-        """Return the window, and the positions of its first unread byte and its end, which are equal only at the end.
+        """Return the window, and the positions in it of the first unread byte and of its end.
 
-        A regular file is read ahead by about ``count`` bytes. A stream waits for one byte only.
+        The positions are equal only at the end of the source. A regular file is read ahead by about ``count`` bytes. A
+        stream waits for one byte only.
         """
         if self._at == self._end:
             self._fill(1)
@@ -147,7 +148,7 @@ class Source:
         return self.read_array(np.uint8, count), 0
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Read ``count`` elements as an array of shape (count,), which is writable unless the source is memory.
+        """Read ``count`` elements as an array (count,), which is writable unless the source is a buffer in memory.
 
         Args:
             dtype: type of an element.
@@ -164,7 +165,7 @@ class Source:
         if 0 <= size <= buffered:
             at, self._at = self._at, self._at + size
             return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
-        self.check(size)
+        self.check_available(size)
         if self.count_remaining() is None and size > buffered + FIRST_CHUNK:
             return np.frombuffer(self._read_chunks(size), element_type)  # Writable, as a view of a bytearray.
         array = np.empty(count, element_type)
@@ -184,7 +185,7 @@ class Source:
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
-        self.check(count)
+        self.check_available(count)
         skipped = 0
         while skipped < count:
             if self._at == self._end and not self._fill(1):
@@ -289,7 +290,7 @@ class Source:
                 return
 
     def read_token(self) -> bytes:
-        """Skip white space and read the bytes up to the next white space. Return b"" at the end.
+        """Skip white space and read the bytes before the next white space. Return b"" at the end of the source.
 
         Raises:
             FormatError: no white space follows in about ``MAX_WORD_BYTES`` bytes.
@@ -302,7 +303,10 @@ class Source:
         return self.read_until(_SPACE, MAX_WORD_BYTES)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Consume and return a match at the next byte. Return None without a match, or if the window ends too early."""
+        """Consume the bytes that ``pattern`` matches at the next byte, and return the match.
+
+        Return None if the unread bytes of the window do not match, even if more bytes would.
+        """
         match = pattern.match(self._window, self._at, self._end)
         if match:
             self._at = match.end()
@@ -320,7 +324,7 @@ class Source:
         match = _compile_stops(stops).search(self._window, self._at, self._end)
         return match.start() if match else self._end
 
-    def check(self, count: int) -> None:
+    def check_available(self, count: int) -> None:
         """Check that ``count`` more bytes may be available, without reading them.
 
         Raises:
@@ -389,7 +393,7 @@ class BytesSource(Source):
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         element_type = np.dtype(dtype)
         size = count * element_type.itemsize
-        self.check(size)
+        self.check_available(size)
         at = self._at
         self._at = at + size
         return np.frombuffer(self._window, element_type, count, at) if count else np.empty(0, element_type)
@@ -415,9 +419,9 @@ class MapSource(BytesSource):
         self._end = len(self._window)
         return self._end - self._at
 
-    def check(self, count: int) -> None:
+    def check_available(self, count: int) -> None:
         if not 0 <= count <= self._end - self._at:
-            super().check(count)  # The file may have grown.
+            super().check_available(count)  # The file may have grown.
 
     def _fill(self, count: int) -> bool:
         return self.count_remaining() > 0
@@ -554,9 +558,9 @@ class FileSource(StreamSource):
     def has_bytes(self, count: int) -> bool:
         return count <= self._size - self._base - self._at or super().has_bytes(count)  # The file may have grown.
 
-    def check(self, count: int) -> None:
+    def check_available(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
-            super().check(count)  # The file may have grown.
+            super().check_available(count)  # The file may have grown.
 
     def get_window(self, count: int) -> tuple[Any, int, int]:
         if self._end - self._at < count // 2:  # Filling the window after every read would be slow, so half is enough.
@@ -568,7 +572,7 @@ class FileSource(StreamSource):
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
-        self.check(count)
+        self.check_available(count)
         self._base = self.tell() + count
         self._window = b""
         self._at = self._end = 0
@@ -597,7 +601,7 @@ class FileSource(StreamSource):
             # The part in the window is read again, which is faster than joining two parts.
             start = self._base + at
             if not 0 <= count <= self._size - start:
-                self.check(count)
+                self.check_available(count)
             if count <= SMALL_WINDOW:
                 self._first = SMALL_WINDOW
             size = count + TAIL_BYTES if self._ahead else count
@@ -623,7 +627,7 @@ class FileSource(StreamSource):
         # The part in the window is read again, which is faster than joining two parts.
         start = self._base + self._at
         if not 0 <= size <= self._size - start:
-            self.check(size)
+            self.check_available(size)
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
         array = np.empty(count, element_type)

@@ -97,21 +97,21 @@ def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
     ]
 
 
-def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> int:
+def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = False) -> int:
     """Remove the abandoned temporary files in a directory, and return the number of removed names.
 
-    A folder that was being replaced gets its name back instead if no new folder has the name.
+    A folder that was being replaced is renamed to its old name instead if no new folder has this name.
 
     Args:
         directory: the directory, which may be missing.
-        start: string with which the names of the removed files begin.
+        start: prefix of the names of the files to remove.
         own: True to remove the temporary files of this process as well.
     """
     return sum(map(_remove_abandoned, _list_abandoned(directory, start, own)))
 
 
 def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
-    """Return the abandoned temporary files in a directory whose names begin with ``start``."""
+    """Return the abandoned files in a directory whose names begin with ``start`` (see :func:`_is_abandoned`)."""
     if not directory.is_dir():
         return []
     temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
@@ -119,12 +119,12 @@ def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
 
 
 def _remove_abandoned(path: Path) -> bool:
-    """Remove an abandoned temporary file, or give a replaced folder its name back. Return True on success."""
-    return _restore_folder(path) or remove_files(path)
+    """Remove an abandoned temporary file, or restore the name of a replaced folder. Return True on success."""
+    return _restore_folder(path) or remove_path(path)
 
 
 def _restore_folder(path: Path) -> bool:
-    """Give a replaced folder its name back and return True. Return False for other paths, or if the name is taken."""
+    """Restore the name of a replaced folder and return True. Return False for other paths, or if the name is taken."""
     target = path.with_name(path.name.rpartition(TEMPORARY)[0])
     if not path.name.endswith(REPLACED) or os.path.lexists(target):
         return False
@@ -132,7 +132,7 @@ def _restore_folder(path: Path) -> bool:
     return True
 
 
-def remove_files(path: Path) -> bool:
+def remove_path(path: Path) -> bool:
     """Remove a temporary file or folder without following links. Return True if nothing is left.
 
     A folder whose name ends with :data:`REPLACED` is the old version of a folder that was replaced. Its subfolders are
@@ -143,7 +143,7 @@ def remove_files(path: Path) -> bool:
         return True
     for inner in path.iterdir():
         if not path.name.endswith(REPLACED) or inner.is_symlink() or not inner.is_dir():
-            remove_files(inner)
+            remove_path(inner)
     with contextlib.suppress(OSError):
         path.rmdir()
     return not path.exists()
@@ -230,13 +230,13 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         synchronize(target.parent)
     finally:
         if new.exists():
-            remove_files(new)
+            remove_path(new)
         if old.exists():
-            _restore_folder(old) or remove_files(old)
+            _restore_folder(old) or remove_path(old)
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
-    """Return the first entry, by name, of a folder that is a folder or whose name is not in ``names``, or None."""
+    """Return the first entry of ``folder``, in the order of names, that is a folder or is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return other_entries[0] if other_entries else None

@@ -229,7 +229,7 @@ class BlockLoader:
             name = os.fsdecode(path)
             if _measure_regular_file(name) < 0:
                 return None
-            source = self._files.get(name).open_source(offset, ahead=True)
+            source = self._files.get_file(name).open_source(offset, ahead=True)
             self._source, self._path = source if isinstance(source, FileSource) else None, path
         return self._source
 
@@ -252,7 +252,7 @@ class BlockLoader:
             # Zero bytes separate the lines for C, so a line must not contain a zero byte.
             if joined_lines.count(b"\0") >= len(batch):
                 break
-            count = NATIVE.function("ark_read_files")(
+            count = NATIVE.get_function("ark_read_files")(
                 joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
                 contents, len(contents), bounds, end,
             )  # fmt: skip

@@ -146,7 +146,7 @@ class Loader:
                 rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
             )
             target = parse_rxfilename(name)
-            if selection is not None and not (target.kind == "file" and self._files.get(target.path).regular):
+            if selection is not None and not (target.kind == "file" and self._files.get_file(target.path).regular):
                 return extract_range(self._load_whole_object(name, target), selection, name)
             if selection is None and target.offset:
                 value = self._read_at_offset(target.path, target.offset)
@@ -179,7 +179,7 @@ class Loader:
             source = None
         if source is None or source.name != path or not source.reach(offset):
             source = None  # Before the next file is opened, this closes a file that the cache has dropped.
-            file = self._files.get(path)
+            file = self._files.get_file(path)
             if not file.regular:
                 raise OpenError(
                     "is not a regular file, so it has no offsets: copy its data to a file first",

@@ -186,7 +186,7 @@ class SpectralExtractor:
             self.check_rates(audio)
             features, counts = self.computer.compute(audio, factors, noise or random)
         except (KaldiCompatError, MemoryError) as error:
-            key = require_one_entry(block, block.names())[0]
+            key = require_one_entry(block, block.decode_keys())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
                 self._random.frame_seeds(1)  # Kaldi draws this noise before the error, so later noise depends on it.
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
@@ -207,11 +207,11 @@ class SpectralExtractor:
         """
         channel, durations = self.options.channel, compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
-            raise Skip(f"File: {block.names()[0]} is too short ({durations[0]:g} sec): producing no output.")
+            raise Skip(f"File: {block.decode_keys()[0]} is too short ({durations[0]:g} sec): producing no output.")
         num_channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
         if channel >= num_channels:
             mistake = f"has {num_channels} channels but you specified channel {channel}, producing no output."
-            raise Skip(f"File with id {block.names()[0]} {mistake}")
+            raise Skip(f"File with id {block.decode_keys()[0]} {mistake}")
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:

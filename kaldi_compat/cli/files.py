@@ -99,7 +99,7 @@ class FileSink:
         headers, numbers = encoded
         ends = np.cumsum(block.count_elements() * block.values.itemsize).tolist()
         data, begin = numbers.data, 0
-        for key, header, end in zip(block.names(), headers, ends, strict=True):
+        for key, header, end in zip(block.decode_keys(), headers, ends, strict=True):
             path = f"{self._prefix}{key}{self._suffix}"
             try:
                 write_file(path, self._inputs, header.data, data[begin:end])

@@ -59,4 +59,4 @@ class FiniteCheck:
             bounds: rows ``bounds[m]`` to ``bounds[m + 1] - 1`` belong to matrix ``m``.
         """
         if rows.size and not math.isfinite((last_rows := rows.take(bounds[1:] - 1, axis=0)).sum()):
-            self.check_arrays(NORMALIZED_FEATURES, zip(block.names(), last_rows, strict=True))
+            self.check_arrays(NORMALIZED_FEATURES, zip(block.decode_keys(), last_rows, strict=True))

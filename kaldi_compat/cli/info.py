@@ -10,7 +10,7 @@ import shutil
 
 import io_ark.native
 from io_ark import __version__
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from kaldi_compat.native import library
 
 
@@ -46,7 +46,7 @@ def _describe_programs() -> str:
 
 def _describe_torch() -> str:
     if importlib.util.find_spec("torch") is None:
-        return f"not available: {suggest_install('torch')}"
+        return f"not available: {format_missing_package('torch')}"
     return f"PyTorch {importlib.metadata.version('torch')}"
 
 

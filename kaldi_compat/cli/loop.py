@@ -81,7 +81,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
             elif isinstance(refusal, Skip):
                 _skip_entry(str(refusal), counts)
             else:
-                raise_with_key(block.names()[0], refusal)
+                raise_with_key(block.decode_keys()[0], refusal)
         else:
             counts.done += len(result)
             counts.failed += len(block) - len(result)
@@ -121,7 +121,7 @@ def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[
     for block in blocks:
         first = count() - len(block) + 1
         if logger.isEnabledFor(logging.INFO - 2):
-            for total, key in enumerate(block.names(), first):
+            for total, key in enumerate(block.decode_keys(), first):
                 _log_every_tenth(total)
                 log_verbose(2, "Processed features for key %s", key)
         else:

@@ -50,5 +50,5 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
         logger.warning(
             "Channel not specified but you have data with %d channels; defaulting to zero", len(wave.samples)
         )
-    (key,) = block.names()
+    (key,) = block.decode_keys()
     return WaveBlock.from_wave(key, wave._replace(samples=wave.samples[max(channel, 0) :][:1]))

@@ -37,7 +37,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
                 table.require_values(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
             ]
-            values, lengths = combine([[array for _, array in block.entries()], *other_arrays], block.names())
+            values, lengths = combine([[array for _, array in block.entries()], *other_arrays], block.decode_keys())
             return block.with_vectors(values, lengths) if values.ndim == 1 else block.with_rows(values, lengths)
 
         counts = map_table(blocks, writer, combine_block)

@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from io_ark.errors import ArkError
-from io_ark.extras import ANY_ENCODING, suggest_install
+from io_ark.extras import ANY_ENCODING, format_missing_package
 from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_conflicts
 from kaldi_compat.cli.command_line import (
@@ -182,7 +182,9 @@ class Program:
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
-                error = KaldiCompatError(suggest_install(error.name or "a package")).with_traceback(error.__traceback__)
+                error = KaldiCompatError(format_missing_package(error.name or "a package")).with_traceback(
+                    error.__traceback__
+                )
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
                 internal_error = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
                 error = internal_error.with_traceback(error.__traceback__)

@@ -61,7 +61,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
                     counts.done += len(part)
                 else:
                     counts.failed += len(part)
-                    warn_of_shape(kind, part.names(), shape, total.shape)
+                    warn_of_shape(kind, part.decode_keys(), shape, total.shape)
     if average and counts.done:
         total = total * (1.0 / counts.done)
     io_ark.save(target, total.astype(np.float32), kind=kind, binary=binary)
@@ -89,7 +89,7 @@ def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
     for block in blocks:
         for part in split_by_shape(block):
             if count and part.shapes[0, 0] != len(total):
-                key = part.names()[0]
+                key = part.decode_keys()[0]
                 raise FeatureError(
                     f"{key}: the vector has dimension {part.shapes[0, 0]}, but the earlier vectors have {len(total)}: "
                     "sum vectors of one dimension"
@@ -202,7 +202,7 @@ class _Sums:
         Raises:
             Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.
         """
-        keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
+        keys, shapes = block.decode_keys(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_values(keys)) for system in self.systems]
         shapes_match = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
         if not all(shapes_match):

@@ -193,7 +193,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             Skip: a key is missing. For a block of several entries, the exception is :class:`Missing`.
             ArkError: a value cannot be read.
         """
-        keys = block.names()
+        keys = block.decode_keys()
         values = self.find_values(keys)
         present_values = [value for value in values if value is not None]
         if len(present_values) == len(values):

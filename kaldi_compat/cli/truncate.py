@@ -42,14 +42,14 @@ def append_columns(
         """Truncate the columns of the matrices of a block, and append columns."""
         feats = stack_rows(block)
         if feats.size == 0:
-            raise Skip(f"Empty feature matrix for key {block.names()[0]}")
+            raise Skip(f"Empty feature matrix for key {block.decode_keys()[0]}")
         if options.truncate > feats.shape[1]:
             raise FeatureError(
                 f"Cannot truncate features as dimension {feats.shape[1]} is smaller than --truncate={options.truncate}"
             )
         if options.truncate:
             feats = np.ascontiguousarray(feats[:, : options.truncate])
-        return block.with_rows(append(feats, block.rows()))
+        return block.with_rows(append(feats, block.compute_row_bounds()))
 
     convert_table(append_to_block, "matrix", source, target, output_first=True)
     return 0

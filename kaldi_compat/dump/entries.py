@@ -72,7 +72,7 @@ class Utterances:
     @property
     def key(self) -> str:
         """Key of the only utterance. A block of several utterances raises ValueError."""
-        (name,) = self.block.names()
+        (name,) = self.block.decode_keys()
         return name
 
     @property

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from io_ark.errors import ArkError
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from kaldi_compat.errors import KaldiCompatError
 
 # Errors about files, data or options. Any other error is a bug in the program.
@@ -50,7 +50,7 @@ def convert_to_user_error(error: BaseException) -> DumpError:
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):
-        return DumpError(suggest_install(error.name or "a package"))
+        return DumpError(format_missing_package(error.name or "a package"))
     if isinstance(error, EXPECTED):
         return DumpError(format_error(error))
     if isinstance(error, MemoryError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from io_ark.data_dir import DATA_FILES
 from io_ark.specifier import Rspecifier, decode_file_name, parse_rspecifier
-from io_ark.streams.unfinished import clear_directory, remove_unfinished
+from io_ark.streams.unfinished import remove_abandoned_files, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
 from kaldi_compat.dump.configuration import read_confs
 from kaldi_compat.dump.errors import OutputError
@@ -152,7 +152,7 @@ def remove_all_unfinished_files(job: Job) -> int:
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     folders_by_path = {os.path.realpath(folder): folder for folder in folders}
-    removed_count = sum(map(clear_directory, folders_by_path.values()))
+    removed_count = sum(map(remove_abandoned_files, folders_by_path.values()))
     # The folder of an output in another format may be a link, whose temporary folders are beside the link's target.
     links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
     removed_count += sum(map(remove_unfinished, links))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, format_error
 from kaldi_compat.dump.model import must_compare_extractor
@@ -58,7 +58,7 @@ def _convert_connection_errors(address: str) -> Iterator[None]:
 def check_cluster(address: str) -> None:
     """Raise :class:`DumpError` if Ray is not installed, or if ``address`` has a port that refuses connections."""
     if find_spec("ray") is None:
-        raise DumpError(suggest_install("ray", "--runner=ray"))
+        raise DumpError(format_missing_package("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon and port.isdecimal():  # Ray itself would report a refused connection later.
         with _convert_connection_errors(address):

@@ -121,7 +121,7 @@ class PackedComputer(SpectralComputer):
                 self.module._get_filter_bank(warp)  # Raises an error for a factor that moves bands out of their range.
                 self._accepted_warps.add(warp)
         except KaldiCompatError as error:
-            raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error
+            raise Skip(f"Failed to compute features for utterance {audio.block.decode_keys()[0]}: {error}") from error
         return Part(audio, samples, starts, lengths, warps)
 
     def _start_row(self, parts: Sequence[Part]) -> Pending:

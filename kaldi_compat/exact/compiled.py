@@ -23,7 +23,7 @@ KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     """Return the C structure of a plan, with the mel filters of the VTLN factors ``warps``."""
     options, half = plan.options, plan.points // 2
-    tables = native.structure("spectral_plan")(
+    tables = native.get_structure("spectral_plan")(
         plan,
         options,
         kind=KINDS.index(plan.kind),
@@ -31,20 +31,20 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     )
     if plan.accurate_fft:
         order = kaldi_fft.reverse_bits(plan.points)
-        tables.set(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
+        tables.set_fields(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
     elif half & (half - 1):  # The FFT of half the points is mixed-radix if their number is not a power of two.
         factors, roots = compute_mixed_radix_tables(half)
-        tables.set(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
-        tables.set(order=np.arange(half))
+        tables.set_fields(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
+        tables.set_fields(order=np.arange(half))
     else:
         log_points = half.bit_length() - 1
-        tables.set(
+        tables.set_fields(
             log_points=log_points, twiddles=compute_split_radix_tables(log_points), order=kaldi_fft.reverse_bits(half)
         )
     if plan.num_mel_bins:
         banks = [plan.compute_mel_table(warp) for warp in warps]
         sizes = np.array([[len(w) for w in bank.weights] for bank in banks], np.int64)
-        tables.set(
+        tables.set_fields(
             mel_first=np.array([bank.first for bank in banks]),
             mel_size=sizes,
             mel_offset=np.concatenate(([0], np.cumsum(sizes.ravel())[:-1])),
@@ -62,7 +62,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
     Raises:
         MemoryError: the memory for a block of frames cannot be allocated.
     """
-    audio = native.structure("audio_batch")(
+    audio = native.get_structure("audio_batch")(
         samples=get_address(batch.samples),
         count=len(batch.starts),
         start=batch.starts,
@@ -76,7 +76,9 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
     # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
     # one of the results.
     tables = _make_plan_structure(plan, batch.warp_factors)
-    function = native.function("spectral_features", takes_addresses=True)  # Addresses have no type: the caller checks.
+    function = native.get_function(
+        "spectral_features", takes_addresses=True
+    )  # Addresses have no type: the caller checks.
     if function(tables.address, audio.address, begin, end, get_address(out)):
         raise MemoryError(
             "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
@@ -91,7 +93,7 @@ class ChunkCall:
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _make_plan_structure(plan, (1.0,))
         self._buffer: Floats | None = None
-        self._audio = native.structure("audio_batch")(
+        self._audio = native.get_structure("audio_batch")(
             count=1,
             start=np.zeros(1, np.int64),
             length=self._length,
@@ -100,7 +102,7 @@ class ChunkCall:
             warp=np.zeros(1, np.int32),
             type=1,
         )
-        self._function = native.function("spectral_features", takes_addresses=True)
+        self._function = native.get_function("spectral_features", takes_addresses=True)
         # Memory for the results of several calls, its address, and the number of its rows that are in use.
         self._frames, self._address, self._used = np.empty((0, plan.dim), np.float32), 0, 0
 

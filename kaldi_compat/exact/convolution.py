@@ -31,7 +31,7 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     half = points // 2
     padded = np.zeros(points, np.float32)
     padded[: len(taps)] = taps
-    tables = native.structure("convolution")(
+    tables = native.get_structure("convolution")(
         log_points=half.bit_length() - 1,
         taps=len(taps),
         twiddles=compute_split_radix_tables(half.bit_length() - 1),
@@ -41,7 +41,7 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     )
     signal = np.ascontiguousarray(signal, np.float32)
     out = np.empty(len(signal) + len(taps) - 1, np.float32)
-    if native.function("convolve")(tables, signal, len(signal), out):
+    if native.get_function("convolve")(tables, signal, len(signal), out):
         raise MemoryError(
             "no memory for the blocks of a convolution: use shorter utterances, or a machine with more memory"
         )

@@ -36,7 +36,7 @@ def _multiply_in_c(
     sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small, panel
     rows = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
     start = None if onto is None else _pad_to_lanes(onto)
-    if native.function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
+    if native.get_function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
         raise MemoryError(
             "no memory for the columns of a product: use shorter utterances, or a machine with more memory"
         )

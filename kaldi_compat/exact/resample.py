@@ -44,7 +44,7 @@ class Filters:
     def c_arguments(self) -> Structure:
         """Structure of the filters for the C library."""
         taps = np.array(list(map(len, self.weights)))
-        return native.structure("resampling_filters")(
+        return native.get_structure("resampling_filters")(
             phases=len(taps),
             period=self.period,
             longest=int(taps.max()),
@@ -225,7 +225,7 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
     out_starts = np.cumsum(end - first) - (end - first)
     table = np.ascontiguousarray(np.column_stack((chunks, out_starts)), np.int64)
     out = np.empty(int((end - first).sum()), np.float32)
-    native.function("resample_chunks")(
+    native.get_function("resample_chunks")(
         filters.c_arguments, samples, is_float, table, len(table), filters.allocate_memory(), out
     )
     return out

@@ -76,7 +76,7 @@ def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = N
         raise ValueError(f"the bounds of the utterances must start with 0, never decrease, and end with {rows}")
     out = np.empty((count, 3, dim), np.float32)
     other = None if y is None else np.ascontiguousarray(y, np.float32)
-    native.function("ragged_products")(x, bounds, count, dim, other, out)
+    native.get_function("ragged_products")(x, bounds, count, dim, other, out)
     return out
 
 

@@ -23,7 +23,7 @@ def _compute_statistics_in_c(
     if weights is not None and weights.shape != (len(x),):
         raise ValueError(f"weights must have the shape {(len(x),)}, not {weights.shape}: pass one for each frame")
     factors = None if weights is None else np.ascontiguousarray(weights, np.float32)
-    native.function("ragged_stats")(*make_c_arguments(x, bounds), factors, total)
+    native.get_function("ragged_stats")(*make_c_arguments(x, bounds), factors, total)
     return total
 
 
@@ -63,7 +63,7 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
     """Compute :func:`normalize_by_sliding_windows` in C."""
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
-    status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
+    status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
         raise MemoryError("no memory for the sums over a window: use shorter utterances, or a machine with more memory")
     return None if status else out  # Status 2 means that a variance is below the floor, or that a window is empty.

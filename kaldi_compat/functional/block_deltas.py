@@ -51,7 +51,7 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
-    if native.function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
+    if native.get_function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
         raise MemoryError(
             "not enough memory for the context of some frames: use shorter utterances, or a machine with more memory"
         )

@@ -16,7 +16,7 @@ def _detect_voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tup
     out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
     threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
     votes = options.vad_frames_context, options.vad_proportion_threshold
-    native.function("ragged_vad")(*make_c_arguments(x, bounds), *threshold, *votes, out, counts)
+    native.get_function("ragged_vad")(*make_c_arguments(x, bounds), *threshold, *votes, out, counts)
     return out, counts
 
 

@@ -23,7 +23,7 @@ def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Intege
         return NotImplemented
     column, _, count, _ = make_c_arguments(np.ascontiguousarray(weights)[:, None], bounds)
     values, means = np.ascontiguousarray(weighted), np.empty(len(weights), np.float32)
-    native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
+    native.get_function("ragged_window_means")(column, values, bounds, count, left, right, means)
     return means
 
 

@@ -153,7 +153,7 @@ class OnlineCmvn:
             return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - start, dim), np.float32), np.array(self.skip_dims, np.int32)
-        needs_numpy = native.function("online_cmvn")(
+        needs_numpy = native.get_function("online_cmvn")(
             x, bounds, len(bounds) - 1, dim, start, options.cmn_window, self._corpus, options.global_frames,
             speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
             options.norm_vars, sums, np.empty_like(self._corpus), out,

@@ -11,8 +11,8 @@ Structure = signatures.Structure
 get_address = signatures.get_address
 NATIVE = signatures.Signatures(os.path.dirname(os.path.abspath(__file__)))
 library = NATIVE.library
-function = NATIVE.function
-structure = NATIVE.structure
+get_function = NATIVE.get_function
+get_structure = NATIVE.get_structure
 twin = NATIVE.twin
 
 

@@ -75,7 +75,7 @@ class PitchConstants:
         """Structure of the tables for the C library."""
         weights = np.concatenate([self.get_state_weights(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
-        return native.structure("pitch_plan")(self, offset=offset, weights=weights)
+        return native.get_structure("pitch_plan")(self, offset=offset, weights=weights)
 
     def get_state_weights(self, state: int) -> Floats:
         """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""

@@ -57,7 +57,7 @@ class PitchFrames:
     def c_arguments(self) -> Structure:
         """Structure of the frames for the C library."""
         revised_from, revised_to = self.revised or (None, None)
-        return native.structure("pitch_batch")(
+        return native.get_structure("pitch_batch")(
             self,
             start=self.starts,
             length=self.lengths,

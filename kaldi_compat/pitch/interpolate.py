@@ -244,7 +244,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
         return NotImplemented
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
     multipliers, increments = (table.view(np.uint32) for table in compute_rand_r_jumps(pairs))
-    c = native.structure("pitch_grids")(
+    c = native.get_structure("pitch_grids")(
         grids,
         rows=grids.bounds,
         count=len(grids.states),
@@ -257,7 +257,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
         noise=noise,
     )
     path = np.empty(int(grids.bounds[-1]), np.int64)
-    if native.function("interpolate_pitch")(c, path):
+    if native.get_function("interpolate_pitch")(c, path):
         raise MemoryError(
             "no memory for the moves on a grid of pitches: use shorter utterances, or a machine with more memory"
         )

@@ -61,7 +61,7 @@ def _search_in_c(
 ) -> None:
     """Compute :func:`search_paths` in C."""
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
-    status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
+    status = native.get_function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
         raise MemoryError(
             "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"

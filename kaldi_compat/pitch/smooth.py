@@ -111,7 +111,7 @@ def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], opt
         raise ValueError(f"a pitch track must have at least 2 columns, not {features.shape[1]}")
     if min(windows) < 1:
         raise ValueError(f"the windows must have at least 1 frame, not {windows[0]} and {windows[1]}")
-    native.function("ragged_smooth_pitch")(*make_c_arguments(features, bounds), *windows, work, out)
+    native.get_function("ragged_smooth_pitch")(*make_c_arguments(features, bounds), *windows, work, out)
     return out
 
 

@@ -63,7 +63,7 @@ def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> A
     ``form`` is "phones" for one number per phone, "frames" for the phone of each frame, or "lengths" for pairs of a
     phone and its number of frames.
     """
-    segments = split_to_phones(model, block.values, block.rows())
+    segments = split_to_phones(model, block.values, block.compute_row_bounds())
     if form == "frames":
         return block.with_vectors(np.repeat(segments.phones, segments.lengths))
     if form == "lengths":
@@ -86,11 +86,11 @@ class CtmFile:
         durations = self._shift * lengths.astype(np.float32)
         starts = np.zeros_like(durations)
         starts[1:] = durations[:-1]
-        for begin, end in pairwise(block.rows().tolist()):
+        for begin, end in pairwise(block.compute_row_bounds().tolist()):
             starts[begin : begin + 1] = 0
             np.add.accumulate(starts[begin:end], out=starts[begin:end])
         line = f" 1 {self._time_format} {self._time_format} %d\n"  # The channel is 1.
-        counts = zip(block.names(), block.shapes[:, 0].tolist(), strict=True)
+        counts = zip(block.decode_keys(), block.shapes[:, 0].tolist(), strict=True)
         line_formats = "".join([(key.replace("%", "%%") + line) * count for key, count in counts])
         fields = zip(starts.tolist(), durations.tolist(), phones.tolist(), strict=True)
         self._write((line_formats % tuple(chain.from_iterable(fields))).encode(errors="surrogateescape"))

@@ -50,9 +50,9 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EM
     Raises:
         Skip: a matrix is empty, or the vectors of several utterances differ in length.
     """
-    feats, (key, *_) = stack_rows(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(refusal.format(key))
     if len({len(vector) for vector in vectors}) > 1:
         raise Skip  # Asks the caller to split the block.
-    return block.with_rows(columns.append_vectors(feats, block.rows(), np.stack(vectors)))
+    return block.with_rows(columns.append_vectors(feats, block.compute_row_bounds(), np.stack(vectors)))

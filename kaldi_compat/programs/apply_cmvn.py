@@ -67,7 +67,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             replaced = replace_statistics(np.stack(statistics), skipped_dims)
             used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
             if not np.isfinite(used_sums.sum()):
-                names = [statistics_source] if table is None else block.names()
+                names = [statistics_source] if table is None else block.decode_keys()
                 check.check_arrays(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
             return normalize_block(block, replaced, options)
 
@@ -102,5 +102,5 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
     shape = (len(block), feats.shape[1])
     factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
     return block.with_rows(
-        cmvn.scale_and_shift_features(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape))
+        cmvn.scale_and_shift_features(feats, block.compute_row_bounds(), factor, np.broadcast_to(offset[:, 0], shape))
     )

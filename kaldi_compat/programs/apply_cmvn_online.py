@@ -53,7 +53,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     def normalize_features(block: ArrayBlock) -> ArrayBlock:
         """Normalize a block of utterances, count the frames, and warn about features that are not finite."""
         nonlocal num_frames
-        bounds = block.rows()
+        bounds = block.compute_row_bounds()
         result = make_normalizer().utterances(stack_rows(block), bounds, adapts=bool(options.spk2utt))
         num_frames += len(result)
         check.check_last_rows(block, result, bounds)
@@ -71,7 +71,9 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             )
             find = partial(table.require_values, missing="No features for utterance {}".format)
             counts = map_table(
-                groups, writer, lambda group: normalize_features(ArrayBlock.from_arrays(group.names(), find(group)))
+                groups,
+                writer,
+                lambda group: normalize_features(ArrayBlock.from_arrays(group.decode_keys(), find(group))),
             )
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize_features)

@@ -29,9 +29,9 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
     def normalize_features(block: ArrayBlock) -> ArrayBlock:
         """Normalize a block of utterances, and warn about floored variances and about results that are not finite."""
-        feats, bounds = stack_rows(block), block.rows()
+        feats, bounds = stack_rows(block), block.compute_row_bounds()
         if feats.size == 0:
-            raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
+            raise Skip(f"Empty feature matrix for utterance {block.decode_keys()[0]}")
         normalized = normalize_by_sliding_windows(feats, bounds, options)
         if normalized is None:  # A variance must be floored, which Kaldi warns about.
             normalized = normalize_with_warnings(require_one_entry(block, feats), options)

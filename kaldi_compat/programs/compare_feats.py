@@ -71,7 +71,7 @@ def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     """
     products = stack_matrices(block).astype(np.float64)
     if sums.size and products.shape[2] != sums.shape[1]:
-        key = block.names()[0]
+        key = block.decode_keys()[0]
         raise FeatureError(
             f"{key}: the features have dimension {products.shape[2]}, but earlier features have {sums.shape[1]}: "
             "compare features of one dimension"
@@ -94,7 +94,7 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
         FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
     others = table.require_values(block, lambda key: f"Second table has no feature for utterance {key}")
-    shapes, (key, *_) = block.shapes.tolist(), block.names()
+    shapes, (key, *_) = block.shapes.tolist(), block.decode_keys()
     if [list(other.shape) for other in others] != shapes:
         (num_frames, dim), (other_num_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape
         if dim != other_dim:
@@ -107,7 +107,9 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     if feats.size == 0:
         raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")
     return block.with_matrices(
-        compute_dot_products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others))
+        compute_dot_products(
+            feats, block.compute_row_bounds(), others[0] if len(others) == 1 else np.concatenate(others)
+        )
     )
 
 

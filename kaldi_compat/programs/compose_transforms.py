@@ -88,7 +88,7 @@ def make_lookups(
     def find_transforms(block: Block) -> Matrix:
         """Return the transforms of the utterances of a block, (entries, rows, columns)."""
         if speakers is not None:
-            warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
+            warning = f"No speaker provided for utterance {block.decode_keys()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).require_values(block, lambda _: warning), [None])
         transforms = table.require_values(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(

@@ -47,7 +47,9 @@ def main(options: Options, source: str, target: str) -> int:
             return ArrayBlock.from_arrays(
                 names, [compute_first_pass_features(analysis, options, options, random) for analysis in analyses]
             )
-        features, counts = process_utterances(result.values.reshape(-1, 2), result.rows(), options, random)
+        features, counts = process_utterances(
+            result.values.reshape(-1, 2), result.compute_row_bounds(), options, random
+        )
         block: ArrayBlock = result.with_rows(features, counts)
         return block
 

@@ -72,7 +72,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
     Raises:
         Skip: an utterance is empty or lacks weights, or the number of weights is wrong.
     """
-    feats, (key, *_) = stack_rows(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(f"Empty feature matrix for utterance {key}")
     if weights is None:
@@ -91,9 +91,9 @@ def compute_utterance_statistics(
     ``weights`` is the table of the weights of each utterance's frames; None for no weights.
     """
     feats, frame_weights = get_weighted_frames(block, weights)
-    statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
+    statistics = compute_statistics(feats, block.compute_row_bounds(), weights=frame_weights)
     if not np.isfinite(statistics.sum()):
-        check.check_arrays(NEW_STATISTICS, zip(block.names(), statistics, strict=True))
+        check.check_arrays(NEW_STATISTICS, zip(block.decode_keys(), statistics, strict=True))
     return block.with_matrices(statistics)
 
 
@@ -134,7 +134,9 @@ class Sum:
 
 def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None) -> Iterator[tuple[str, DoubleMatrix]]:
     """Yield pairs of the key and the statistics of each utterance. Nothing is computed unless a caller iterates."""
-    yield from zip(block.names(), compute_statistics(feats, block.rows(), weights=weights), strict=True)
+    yield from zip(
+        block.decode_keys(), compute_statistics(feats, block.compute_row_bounds(), weights=weights), strict=True
+    )
 
 
 def write_speaker_sums(

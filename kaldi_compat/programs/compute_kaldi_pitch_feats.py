@@ -58,7 +58,7 @@ def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
         if (audio.rates != options.sample_frequency).any():
             raise AudioError(
                 f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
-                f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.names()[0]}"
+                f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.decode_keys()[0]}"
             )
         return audio
 
@@ -76,7 +76,9 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
     """Search the pitch of utterances before and after the energy is revised. Return the keys and the results."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
-    return block.names(), [Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges]
+    return block.decode_keys(), [
+        Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges
+    ]
 
 
 def write_pitch(blocks: Iterable[ArrayBlock], writer: Sink) -> Counts:

@@ -31,13 +31,13 @@ def main(options: Options, source: str, target: str) -> int:
         nonlocal num_frames, num_voiced_frames, num_voiced, num_unvoiced
         feats = stack_rows(block)
         if feats.size == 0:
-            raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
-        decisions, voiced_counts = vad.detect_voiced(feats, block.rows(), options)
+            raise Skip(f"Empty feature matrix for utterance {block.decode_keys()[0]}")
+        decisions, voiced_counts = vad.detect_voiced(feats, block.compute_row_bounds(), options)
         num_frames += len(decisions)
         num_voiced_frames += int(voiced_counts.sum())
         num_voiced += int((voiced_counts > 0).sum())
         num_unvoiced += int((voiced_counts == 0).sum())
-        for key, number in zip(block.names(), voiced_counts.tolist(), strict=True):
+        for key, number in zip(block.decode_keys(), voiced_counts.tolist(), strict=True):
             if number == 0:
                 logger.warning("No frames were judged voiced for utterance %s", key)
         decision_block = block.with_vectors(decisions)

@@ -53,9 +53,11 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
 
         def convert_block(block: ArrayBlock) -> ArrayBlock:
             """Convert the alignments of a block, and drop alignments that fail, with a warning."""
-            converted = converter.convert_many(block.values, block.rows())
+            converted = converter.convert_many(block.values, block.compute_row_bounds())
             is_failed = converted.is_truncated | converted.is_short
-            for key, is_short in zip(compress(block.names(), is_failed), converted.is_short[is_failed], strict=True):
+            for key, is_short in zip(
+                compress(block.decode_keys(), is_failed), converted.is_short[is_failed], strict=True
+            ):
                 if is_short:
                     logger.warning("Failed to produce suitable phone lengths")
                 logger.warning("Could not convert alignment for key %s (possibly truncated alignment?)", key)

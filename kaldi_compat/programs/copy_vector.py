@@ -59,7 +59,7 @@ def resize_and_scale_vectors(block: ArrayBlock, dim: int, scale: float) -> Array
     """Scale vectors, after truncating or zero-padding them to ``dim`` elements if ``dim`` is not negative."""
     if dim >= 0:
         values = np.zeros((len(block), dim), np.float32)
-        index_in_vector = np.arange(len(block.values)) - np.repeat(block.rows()[:-1], block.shapes[:, 0])
+        index_in_vector = np.arange(len(block.values)) - np.repeat(block.compute_row_bounds()[:-1], block.shapes[:, 0])
         values[np.arange(dim) < block.shapes[:, :1]] = block.values[index_in_vector < dim]
         block = block.with_vectors(values.reshape(-1), np.full(len(block), dim))
     return block if scale == 1.0 else block.with_vectors(scale_vector(block.values, scale))

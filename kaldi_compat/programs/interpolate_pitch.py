@@ -44,7 +44,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         # interpolate_utterances() does not interpolate linearly, and takes only finite tracks without negative pitches.
         if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate_track)
-        return block.with_rows(interpolate_utterances(tracks, block.rows(), options, random, totals))
+        return block.with_rows(interpolate_utterances(tracks, block.compute_row_bounds(), options, random, totals))
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if totals.frames:

@@ -33,7 +33,7 @@ def main(options: Options, source: str, target: str) -> int:
         rows = stack_vectors(block)
         target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
         block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)
-        for key, ratio in zip(block.names(), block_ratios.tolist(), strict=True):
+        for key, ratio in zip(block.decode_keys(), block_ratios.tolist(), strict=True):
             log_verbose(2, "Ratio for key %s is %g", key, ratio)
             if ratio == 0:
                 logger.warning("Zero iVector")

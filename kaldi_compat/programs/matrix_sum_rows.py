@@ -26,7 +26,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
         nonlocal num_rows
         matrices = stack_rows(block)
         # compute_statistics() adds up the rows in double precision, as Kaldi does here.
-        sums = compute_statistics(matrices, block.rows())[:, 0, :-1].astype(np.float32)
+        sums = compute_statistics(matrices, block.compute_row_bounds())[:, 0, :-1].astype(np.float32)
         num_rows += len(matrices)
         return block.with_vectors(sums.reshape(-1), np.full(len(block), matrices.shape[1]))
 

@@ -41,7 +41,8 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
         if options.convert_to_mean_and_var:
             if (statistics[:, 0, -1] <= 0).any():
                 raise Skip(
-                    f"Zero or negative count for speaker {block.names()[0]}, not outputting mean and variance stats."
+                    f"Zero or negative count for speaker {block.decode_keys()[0]}, "
+                    "not outputting mean and variance stats."
                 )
             statistics = compute_mean_and_variance(statistics)
         return block.with_matrices(statistics)

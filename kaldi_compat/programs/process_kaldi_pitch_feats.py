@@ -40,7 +40,7 @@ def main(options: Options, source: str, target: str) -> int:
             return block
         if not has_positive_pitch(tracks):  # process_ragged() takes only positive pitches.
             return block.map(lambda _, track: process_pitch(track, options, generator=random))
-        return block.with_rows(*process_utterances(tracks, block.rows(), options, random))
+        return block.with_rows(*process_utterances(tracks, block.compute_row_bounds(), options, random))
 
     counts = convert_table(process_block, "matrix", source, target)
     logger.info("Post-processed pitch for %d utterances.", counts.done)

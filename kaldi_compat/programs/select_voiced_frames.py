@@ -25,7 +25,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
 
         def select_frames(block: ArrayBlock) -> ArrayBlock:
             """Return the frames of a block whose activity is 1. Raise Skip if all activities of an utterance are 0."""
-            feats, (key, *_) = stack_rows(block), block.names()
+            feats, (key, *_) = stack_rows(block), block.decode_keys()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
             activities = vad.require_values(block, lambda key: f"No VAD input found for utterance {key}")
@@ -36,8 +36,8 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                     f"for utterance {key}"
                 )
             is_voiced = activity == 1
-            voiced_counts = np.add.reduceat(is_voiced, block.rows()[:-1], dtype=np.int64)
-            if not np.add.reduceat(activity != 0, block.rows()[:-1]).all():
+            voiced_counts = np.add.reduceat(is_voiced, block.compute_row_bounds()[:-1], dtype=np.int64)
+            if not np.add.reduceat(activity != 0, block.compute_row_bounds()[:-1]).all():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             if not (is_voiced | (activity == 0)).all():
                 raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")

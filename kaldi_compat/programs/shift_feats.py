@@ -47,8 +47,11 @@ def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
     Raises:
         Skip: a matrix is empty.
     """
-    feats, (key, *_) = stack_rows(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(refusal.format(key))
-    first, end = (np.repeat(bounds, block.shapes[:, 0]) for bounds in (block.rows()[:-1], block.rows()[1:]))
+    first, end = (
+        np.repeat(bounds, block.shapes[:, 0])
+        for bounds in (block.compute_row_bounds()[:-1], block.compute_row_bounds()[1:])
+    )
     return block.with_rows(feats[np.clip(np.arange(len(feats)) - shift, first, end - 1)])

@@ -48,7 +48,7 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
 
     ``names`` maps phones to their symbols.
     """
-    segments = split_to_phones(model, block.values, block.rows())
+    segments = split_to_phones(model, block.values, block.compute_row_bounds())
     id_texts = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
     id_lengths = np.vectorize(len, [int])(id_texts)
     id_fields, offsets = id_texts[block.values], np.append(0, np.cumsum(id_lengths[block.values]))
@@ -60,6 +60,6 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
         [f"] {' ' * padding}" for padding in (column_widths - id_widths).tolist()], object
     )
     phone_fields = list(map(str.ljust, phone_fields, column_widths.tolist()))
-    frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
-    for key, (begin, end), (first, stop) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
+    frames, phones = pairwise(block.compute_row_bounds().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
+    for key, (begin, end), (first, stop) in zip(map(split_bytes, block.decode_keys()), frames, phones, strict=True):
         yield f"{key}  {''.join(id_fields[begin:end])}\n{key}  {''.join(phone_fields[first:stop])}\n\n"

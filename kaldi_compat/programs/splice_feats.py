@@ -24,7 +24,7 @@ def main(options: SpliceOptions, source: str, target: str) -> int:
         feats = stack_rows(block)
         if feats.size == 0:
             raise FeatureError("there are no frames to splice: remove the utterance")
-        return block.with_rows(columns.splice_block(feats, block.rows(), options))
+        return block.with_rows(columns.splice_block(feats, block.compute_row_bounds(), options))
 
     convert_table(splice_frames, "matrix", source, target, output_first=True)
     return 0

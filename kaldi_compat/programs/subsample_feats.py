@@ -44,7 +44,7 @@ def main(options: Options, source: str, target: str) -> int:
         chosen_rows, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
             num_frames_in += require_one_entry(block, len(feats))
-            raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
+            raise Skip(f"For utterance {block.decode_keys()[0]}, output would have no rows, producing no output.")
         num_frames_in += len(feats)
         num_frames_out += len(chosen_rows)
         return block.with_rows(feats[chosen_rows], counts)

@@ -55,7 +55,7 @@ def main(options: Options, source: str, target: str) -> int:
             return (key in listed_keys) == bool(options.include)
 
         def select_chosen_entries(block: Block) -> Block:
-            return block.select(np.array([is_chosen(key) for key in block.names()]))
+            return block.select(np.array([is_chosen(key) for key in block.decode_keys()]))
 
         counts = map_table(tables.read("matrix", source, is_chosen), writer, select_chosen_entries)
     logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)

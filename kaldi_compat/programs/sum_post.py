@@ -55,7 +55,7 @@ def main(options: Options, first: str, second: str, target: str) -> int:
             warning = "Second set of posteriors has nothing for key {}, producing no output."
             addends = table.require_values(block, warning.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
-                key, lengths = block.names()[0], (len(block.posteriors.counts), len(addends[0].counts))
+                key, lengths = block.decode_keys()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
             pairs = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
             sums = [add_posteriors(one, other, options) for one, other in pairs]

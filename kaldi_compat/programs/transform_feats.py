@@ -101,14 +101,14 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             matrices = [global_transform] if table is None else table.require_values(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
-                raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
+                raise Skip(describe_mismatch(block.decode_keys()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
                 raise Skip  # Asks the caller to split the block.
             for matrix, num_frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
                 logdets.add_transform(matrix, dim, num_frames)
             if table is None:
-                return block.with_rows(apply_matrix(feats, global_transform, block.rows()))
-            pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
+                return block.with_rows(apply_matrix(feats, global_transform, block.compute_row_bounds()))
+            pairs = zip(np.split(feats, block.compute_row_bounds()[1:-1]), matrices, strict=True)
             return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
         counts = map_table(blocks, writer, transform_block)

@@ -55,7 +55,7 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
         Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
     frame_weights = []
-    for key, num_frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
+    for key, num_frames, vector in zip(block.decode_keys(), block.frames.tolist(), weights, strict=True):
         if abs(len(vector) - num_frames) > tolerance:
             raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {num_frames}")
         frame_weights.append(np.append(vector[:num_frames], np.zeros(max(num_frames - len(vector), 0), np.float32)))

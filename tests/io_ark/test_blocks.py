@@ -49,7 +49,7 @@ def plain(value: object) -> object:
 
 
 def entries(block: Block) -> list[tuple[str, object]]:
-    assert len(block) == len(block.names())
+    assert len(block) == len(block.decode_keys())
     return [(key, plain(value)) for key, value in block.entries()]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from io_ark.extras import EXTRA_OF, MissingExtraError, import_extra, suggest_install
+from io_ark.extras import EXTRA_OF, MissingExtraError, format_missing_package, import_extra
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +22,7 @@ def declared_extras() -> dict[str, str]:
 @pytest.mark.parametrize("package", sorted(EXTRA_OF))
 def test_package_is_in_the_extra_that_the_message_names(package: str) -> None:
     assert f'"{package}' in declared_extras()[EXTRA_OF[package]]
-    assert f"'.[{EXTRA_OF[package]}]'" in suggest_install(package)
+    assert f"'.[{EXTRA_OF[package]}]'" in format_missing_package(package)
 
 
 def test_missing_package_gives_one_line_that_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

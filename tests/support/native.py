@@ -18,12 +18,12 @@ needs_c = pytest.mark.skipif(not native.library(), reason=native.library().reaso
 @contextlib.contextmanager
 def computing(how: str | None) -> Iterator[None]:
     """Compute with an instruction set of the C library during the block, or in NumPy if it is None."""
-    function = native.NATIVE.function
+    function = native.NATIVE.get_function
     with pytest.MonkeyPatch.context() as patch:
         if how is None:
             patch.setattr(native.NATIVE, "in_use", False)
         else:
-            patch.setattr(native, "function", lambda name, level=None, **kind: function(name, level or how, **kind))
+            patch.setattr(native, "get_function", lambda name, level=None, **kind: function(name, level or how, **kind))
         yield
 
 

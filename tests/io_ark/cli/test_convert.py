@@ -513,9 +513,9 @@ def test_an_interrupt_while_hdf5_writes_is_raised_when_it_has_written(monkeypatc
         return done[-1]
 
     monkeypatch.setattr(formats._FileForHdf5, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt), FORMATS["hdf5"].write(Path("o.h5"), Settings()) as put:
+    with pytest.raises(KeyboardInterrupt), FORMATS["hdf5"].write(Path("o.h5"), Settings()) as write_array:
         for key in "ab":
-            put(key, np.zeros((1000, 80)))
+            write_array(key, np.zeros((1000, 80)))
     assert len(done) > 1 and not h5py.h5f.get_obj_count(types=h5py.h5f.OBJ_FILE)
     assert not [name for name in os.listdir() if name.startswith("o.h5")]
 

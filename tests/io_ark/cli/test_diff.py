@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.cli.diff import compare, pair_entries
+from io_ark.cli.diff import compare_objects, pair_entries
 from io_ark.cli.entries import StoredEntry
 from io_ark.codecs import codec
 from io_ark.codecs.sparse import SparseVector
@@ -86,22 +86,22 @@ def test_different_shapes_have_no_largest_difference(ark: Ark) -> None:
 
 
 def test_nan_and_infinities_equal_only_themselves() -> None:
-    assert compare("a", np.array([np.inf]), np.array([np.inf])).is_none
-    assert compare("a", np.array([np.inf]), np.array([-np.inf])).largest == np.inf
+    assert compare_objects("a", np.array([np.inf]), np.array([np.inf])).is_zero
+    assert compare_objects("a", np.array([np.inf]), np.array([-np.inf])).largest == np.inf
     nan = np.array([[np.nan, 1.0]])
-    assert compare("a", nan, nan.copy()).is_none
-    found = compare("a", nan, np.array([[0.0, 1.5]]))
+    assert compare_objects("a", nan, nan.copy()).is_zero
+    found = compare_objects("a", nan, np.array([[0.0, 1.5]]))
     assert found.largest == np.inf and found.place == (0, 0) and found.mean == 0.5
     assert found.exceeds(1e9)
 
 
 def test_words_audio_and_rates_are_compared() -> None:
-    assert compare("a", "anna", "anna").is_none
-    assert compare("a", np.zeros((9, 1)), np.ones((9, 1))).worst_frames == [(0, 1), (1, 1), (2, 1)]
-    assert compare("a", "anna", "ben").reason == "'anna' and 'ben'"
+    assert compare_objects("a", "anna", "anna").is_zero
+    assert compare_objects("a", np.zeros((9, 1)), np.ones((9, 1))).worst_frames == [(0, 1), (1, 1), (2, 1)]
+    assert compare_objects("a", "anna", "ben").reason == "'anna' and 'ben'"
     samples = np.arange(6, dtype=np.int16).reshape(1, 6)
-    assert compare("a", Wave(8000.0, samples), Wave(8000.0, samples + np.int16(1))).largest == 1
-    assert "8000 Hz and audio 16000 Hz" in compare("a", Wave(8000.0, samples), Wave(16000.0, samples)).reason
+    assert compare_objects("a", Wave(8000.0, samples), Wave(8000.0, samples + np.int16(1))).largest == 1
+    assert "8000 Hz and audio 16000 Hz" in compare_objects("a", Wave(8000.0, samples), Wave(16000.0, samples)).reason
 
 
 def test_damaged_entry_is_a_difference_and_a_missing_table_an_error(ark: Ark) -> None:
@@ -183,8 +183,8 @@ SAMPLES = samples()
 def test_every_object_equals_itself_and_no_other(at: int) -> None:
     kind, data = SAMPLES[at]
     one, same = (codec(kind).read(BytesSource(each)) for each in (data, data))
-    assert compare("a", one, same).is_none
-    assert not compare("a", one, "another").is_none and not compare("a", np.zeros(99), one).is_none
+    assert compare_objects("a", one, same).is_zero
+    assert not compare_objects("a", one, "another").is_zero and not compare_objects("a", np.zeros(99), one).is_zero
 
 
 def test_parts_of_models_and_examples_are_compared_number_by_number(ark: Ark) -> None:
@@ -201,16 +201,22 @@ def test_parts_of_models_and_examples_are_compared_number_by_number(ark: Ark) ->
 
 
 def test_lists_of_other_lengths_differ() -> None:
-    assert not compare("a", [[]], [[], []]).is_none
-    assert not compare("a", {}, {"x": 1}).is_none
-    assert compare("a", [[1, 2]], [[1, 3]]).reason == "[[1, 2]] and [[1, 3]]"
+    assert not compare_objects("a", [[]], [[], []]).is_zero
+    assert not compare_objects("a", {}, {"x": 1}).is_zero
+    assert compare_objects("a", [[1, 2]], [[1, 3]]).reason == "[[1, 2]] and [[1, 3]]"
     sparse = SparseVector(3, np.array([0], np.int32), np.ones(1, np.float32))
-    assert compare("a", sparse, sparse._replace(dim=4)).reason == "dim: 3 and 4"
+    assert compare_objects("a", sparse, sparse._replace(dim=4)).reason == "dim: 3 and 4"
     longer = sparse._replace(values=np.ones(2, np.float32))
-    assert compare("a", sparse, longer).reason == "values: shape (1,) and (2,)"
-    assert compare("a", sparse, sparse._replace(values=[1])).reason == "values is a part of only one of the objects"
-    assert compare("a", sparse._replace(values=[1]), sparse._replace(values=[1, 2])).reason == "values.length: 1 and 2"
-    assert compare("a", {"x": 1}, {"y": 1}).largest == np.inf
+    assert compare_objects("a", sparse, longer).reason == "values: shape (1,) and (2,)"
+    assert (
+        compare_objects("a", sparse, sparse._replace(values=[1])).reason
+        == "values is a part of only one of the objects"
+    )
+    assert (
+        compare_objects("a", sparse._replace(values=[1]), sparse._replace(values=[1, 2])).reason
+        == "values.length: 1 and 2"
+    )
+    assert compare_objects("a", {"x": 1}, {"y": 1}).largest == np.inf
 
 
 @pytest.mark.slow

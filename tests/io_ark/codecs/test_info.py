@@ -255,4 +255,4 @@ def test_shapes_of_more_bytes_than_there_can_be_are_errors(tmp_path: Path) -> No
         io_ark.SequentialReader[Any](f"ark:{tmp_path}/a.ark", kind=InfoCodec("matrix")) as reader,
         pytest.raises(TruncatedError, match="c: "),
     ):
-        assert [block.names() for block in reader.blocks()] == []
+        assert [block.decode_keys() for block in reader.blocks()] == []

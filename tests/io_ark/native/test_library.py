@@ -130,4 +130,4 @@ def test_interrupt_while_arguments_are_converted_is_a_keyboard_interrupt(monkeyp
         read_rows(b"1 2\n", True)
     monkeypatch.undo()
     with pytest.raises(signatures.ctypes.ArgumentError, match="contiguous"):
-        NATIVE.function("ark_list_ends")(np.zeros((4, 4), np.int32)[:, 0], 4, 4, 1, np.zeros(4, np.int64))
+        NATIVE.get_function("ark_list_ends")(np.zeros((4, 4), np.int32)[:, 0], 4, 4, 1, np.zeros(4, np.int64))

@@ -73,7 +73,7 @@ def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
     # What Kaldi writes is read in C; of integers of 8 bits in text, that is left to Python.
     found = scan.scan_entries(Window(data, 0, len(data), len(data)))
     assert (found is None) == ((kind, binary) == ("int8-vector", False))
-    taken = [] if found is None else found.block.names()
+    taken = [] if found is None else found.block.decode_keys()
     has_extremes = kind in ("int", "double")  # in text, numbers of ten digits and 1e300 are left to Python, too
     assert len(taken) == len(expected) or found is None or has_extremes
 
@@ -151,7 +151,7 @@ def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
     scan = codec(kind).create_scan()
     assert scan is not None
     found = scan.scan_entries(Window(data, 0, len(data), len(data)))
-    assert found is not None and found.block.names() == ["a"]
+    assert found is not None and found.block.decode_keys() == ["a"]
 
 
 def test_shape_whose_size_overflows_64_bits_is_left_to_the_codec() -> None:
@@ -170,4 +170,4 @@ def test_places_that_many_entries_share_give_each_its_value(kind: str) -> None:
     found = scan.scan_at(
         Window(data, 0, len(data), len(data)), [b"k%d" % i for i in range(9)], np.zeros((9, 2), np.int64)
     )
-    assert found is None or len(list(found.block.entries())) == len(found.block.names()) < 9
+    assert found is None or len(list(found.block.entries())) == len(found.block.decode_keys()) < 9

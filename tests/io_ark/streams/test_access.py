@@ -90,7 +90,7 @@ def test_no_door_to_a_script_file_reaches_a_private_address(tmp_path: Path, monk
     assert "private network" in check_table(Rspecifier("scp", script), Access()).problems[0]
     assert "private network" in str(next(iter(iterate_entries(Rspecifier("scp", script), Access()))).error)
     with pytest.raises(NetworkRefusedError, match="private network"):
-        OpenFiles().get("http://127.0.0.1:1/a.ark")
+        OpenFiles().get_file("http://127.0.0.1:1/a.ark")
 
 
 def check_private_addresses(

@@ -94,7 +94,7 @@ def test_number_of_open_files_is_bounded(tmp_path: Path) -> None:
     files = OpenFiles(5)
     for _ in range(3):
         for i in range(40):
-            assert bytes(files.get(f"{tmp_path}/{i}.ark").open_source(0).read(1)) == b"x"
+            assert bytes(files.get_file(f"{tmp_path}/{i}.ark").open_source(0).read(1)) == b"x"
         assert count_open_files() == 5
     files.clear()
     assert count_open_files() == 0

@@ -92,7 +92,7 @@ def in_blocks(rspecifier: str) -> Step:
 
     def step() -> str | None:
         block = next(found, None)
-        return None if block is None else " ".join(block.names())
+        return None if block is None else " ".join(block.decode_keys())
 
     return step
 
@@ -260,6 +260,6 @@ def test_block_that_the_user_leaves_is_gone_on_with(order: str) -> None:
         found: list[str] = []
         for way in order:
             for _, item in zip(range(5), each[way](), strict=False):
-                found += item.names() if way == "b" else [item[0]]
+                found += item.decode_keys() if way == "b" else [item[0]]
         assert found == keys[: len(found)]
         assert found + [key for key, _ in reader] == keys

@@ -24,7 +24,7 @@ class Written:
         self.keys: list[str] = []
 
     def write_block(self, block: Block) -> None:
-        self.keys += block.names()
+        self.keys += block.decode_keys()
 
 
 def refuse(key: str, kind: int) -> None:
@@ -51,7 +51,7 @@ def by_look_up(block: Block) -> Block:
         f"{key}{warnings[kind]}" * (kind == SKIPPED) if kind in warnings else None for key, kind in block.entries()
     ]
     if any(warning is not None for warning in found):
-        assert len(found) > 1 or block.names()[0].endswith("-0")
+        assert len(found) > 1 or block.decode_keys()[0].endswith("-0")
         raise Missing(found)
     return of_block(block)
 

@@ -342,7 +342,7 @@ def read_back(result: FeaturesOrFailure) -> FeaturesOrFailure:
     matrices = [
         codec("matrix").read(BytesSource(one.block.data[one.block.objects[0] :].tobytes())) for one in cut(result)
     ]
-    block = ObjectBlock.from_values(result.block.names(), [np.asarray(each) for each in matrices])
+    block = ObjectBlock.from_values(result.block.decode_keys(), [np.asarray(each) for each in matrices])
     return Features(result.index, block, result.durations)
 
 
@@ -392,9 +392,9 @@ def test_only_mistakes_of_the_program_stop_the_job(error: Exception) -> None:
     """The cause is isolated by halving a block; other errors are failures of single utterances."""
 
     def work(part: Audio) -> str:
-        if "b" in part.block.names():
+        if "b" in part.block.decode_keys():
             raise error
-        return ",".join(part.block.names())
+        return ",".join(part.block.decode_keys())
 
     whole = Audio(4, create_block(list("abcd"), [io_ark.Wave(16000.0, audio(10, i)) for i in range(4)]))
     if isinstance(error, RuntimeError):

@@ -223,7 +223,7 @@ def test_parts_of_features_have_their_own_positions_and_durations(method: str) -
     seconds = {"a": 0.25, "b": 0.5, "c": 1.0}
     assert [part.index for part in parts] == ([5, 6, 7] if method == "separate" else [5, 6])
     assert [part.durations.tolist() for part in parts] == [
-        [seconds[name] for name in part.block.names()] for part in parts
+        [seconds[name] for name in part.block.decode_keys()] for part in parts
     ]
 
 

@@ -42,7 +42,7 @@ library = signatures.library()
 assert library, library.reason
 native.NATIVE.in_use = True
 def use(level):
-    native.function = lambda name, **kind: signatures.function(name, level, **kind)
+    native.get_function = lambda name, **kind: signatures.get_function(name, level, **kind)
 rng = np.random.default_rng(0)
 samples = (rng.standard_normal(9000) * 1000).astype(np.int16)
 for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):

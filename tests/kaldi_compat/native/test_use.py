@@ -52,7 +52,7 @@ COMMANDS = [
 
 def test_a_function_in_c_is_never_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called: set[str] = set()
-    function: Callable[..., Any] = Signatures.function
+    function: Callable[..., Any] = Signatures.get_function
 
     def record(self: Signatures, name: str, *args: Any, **kwargs: Any) -> Any:
         function_in_c = function(self, name, *args, **kwargs)
@@ -63,8 +63,8 @@ def test_a_function_in_c_is_never_called(tmp_path: Path, monkeypatch: pytest.Mon
 
         return call
 
-    monkeypatch.setattr(Signatures, "function", record)
-    monkeypatch.setattr(native, "function", functools.partial(record, native.NATIVE))
+    monkeypatch.setattr(Signatures, "get_function", record)
+    monkeypatch.setattr(native, "get_function", functools.partial(record, native.NATIVE))
     monkeypatch.chdir(tmp_path)
     for key in "a", "b", "c":
         Path(f"{key}.wav").write_bytes(wav_bytes(noise(16000)))

@@ -49,13 +49,13 @@ def split_htk_features(value: HtkFeatures) -> tuple[Array, HtkHeader]:
 
 
 def join_htk_features(value: tuple[Array, HtkHeader]) -> HtkFeatures:
-    """Join an array (frames, columns), float32, and a header to HTK features."""
+    """Combine an array (frames, columns) of float32 and a header into HTK features."""
     features, header = value
     return HtkFeatures(float_matrix(features), header.sample_period, header.sample_kind)
 
 
 def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
-    """Return a function that converts a value to an array, and raises FormatError for a wrong dtype or ``ndim``."""
+    """Return a function that converts a value to an array, and refuses another dtype or number of dimensions."""
 
     def check_array(value: Any) -> Array:
         array = as_array(value)

@@ -68,7 +68,7 @@ class SequentialTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open a table. If a table is open, close it first."""
+        """Open a table, after closing an open table. Raise TableError if the table cannot be opened."""
         self.close()
         with as_table_error():
             self._table = SequentialReader(rspecifier, kind=self._kind, **self._access)
@@ -78,7 +78,7 @@ class SequentialTableReader(Table):
 
     @property
     def done(self) -> bool:
-        """True if all entries have been read, so that there is no current entry."""
+        """True if all entries have been read, so there is no current entry. Raises TableError after a failed read."""
         self._check_open()
         if self._current is None:
             with as_table_error():
@@ -162,7 +162,7 @@ class RandomAccessTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open a table. If a table is open, close it first."""
+        """Open a table, after closing an open table. Raise TableError if the table cannot be opened."""
         self.close()
         with as_table_error():
             self._table = RandomAccessReader(rspecifier, kind=self._kind, **self._access)
@@ -201,7 +201,7 @@ class TableWriter(Table):
         self.open(wspecifier)
 
     def open(self, wspecifier: str) -> None:
-        """Open a table. If a table is open, close it first."""
+        """Open a table, after closing an open table. Raise TableError if the table cannot be opened."""
         self.close()
         with as_table_error():
             self._table = Writer(wspecifier, kind=self._kind, **self._access)

@@ -56,7 +56,7 @@ def parse_scps(
     """Read lines with a key and values, such as ``utt2dur`` or ``text``, as a dictionary from keys to processed values.
 
     Args:
-        scp_path: the file, ``-``, or a command with ``|``.
+        scp_path: path of the file, ``-`` for standard input, or a command that ends in ``|``.
         value_processor: function that converts the value of a line. The value is a string if ``num_tokens`` is 2 or the
             line ends in the word ``|``, otherwise a list of strings.
         num_tokens: number of words of a line, including the key. A number below 2 allows any number of words.
@@ -82,7 +82,7 @@ def parse_scps(
 
 
 def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
-    """Return the value of a line of the file ``name`` from the ``words`` after its key (see :func:`parse_scps`)."""
+    """Return the value of a line of the file ``name``. Raise FormatError if it has a wrong number of ``words``."""
     if words[-1:] == ["|"]:
         return " ".join(words)
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
@@ -121,7 +121,10 @@ class Reader:
             yield key, self._load(key)
 
     def __getitem__(self, index: int | str) -> Any:
-        """Return the value of a key, or of the line with a number, counted from 0. Raise KeyError if there is none."""
+        """Return the value of a key, or of the line with an index, counted from 0. Raise KeyError if there is no line.
+
+        Raise IndexError if ``index`` is neither a string nor an integer.
+        """
         if type(index) not in (int, str):
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
@@ -272,7 +275,7 @@ class Writer:
         self.close()
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the archive and the script file. Raise WriteError if buffered bytes cannot be written."""
         with contextlib.ExitStack() as stack:
             for file in filter(None, (self.scp_file, self.ark_file)):
                 stack.callback(_close_file, file)

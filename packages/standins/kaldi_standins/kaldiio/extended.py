@@ -16,7 +16,7 @@ import numpy as np
 
 from io_ark.codecs.base import Sink
 from io_ark.errors import FormatError, SpecifierError
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from io_ark.streams.source import Source
 from kaldi_standins.kaldiio.plain_pickle import read_pickle, write_pickle
 from kaldi_standins.kaldiio.wavio import decode_audio
@@ -98,7 +98,7 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     try:
         import soundfile
     except ImportError:
-        raise FormatError(suggest_install("soundfile", "write_function='soundfile'")) from None
+        raise FormatError(format_missing_package("soundfile", "write_function='soundfile'")) from None
     if not (isinstance(value, list | tuple) and len(value) == 2):
         raise FormatError(f"write_function='soundfile' needs values (rate, samples), not {type(value).__name__}")
     rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from io_ark.codecs.base import Sink, as_array, view_raw_bytes
 from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, UNKNOWN_RIFF_SIZES, Chunks, read_samples
 from io_ark.errors import ArkError, FormatError
-from io_ark.extras import suggest_install
+from io_ark.extras import format_missing_package
 from io_ark.streams.source import BytesSource, Source
 from kaldi_standins.file_objects import FileOrName, open_sink, open_source
 
@@ -185,7 +185,7 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options
         import soundfile
     except ImportError:
         source.fail(
-            f"{suggest_install('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'"
+            f"{format_missing_package('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'"
         )
     try:
         samples, rate = soundfile.read(io.BytesIO(data), **options)
