@@ -119,7 +119,7 @@ class DeviceExtractor:
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name. Audio is float32 (T,) from -1 to 1, and rates are in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
-        with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
+        with guard(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
             return [self._convert_output(output) for output in outputs]
 

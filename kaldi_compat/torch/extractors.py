@@ -36,7 +36,7 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad_audio(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Pad arrays of audio with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` in samples, on a device."""
+    """Pad audio ``(samples,)`` with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
@@ -46,11 +46,11 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
     """Copy a tensor to an array, with floating-point values as float32. The wait for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
-    return Transfers(tensor.device).fetch([tensor])()[0]
+    return Transfers(tensor.device).fetch_tensors([tensor])()[0]
 
 
 @contextlib.contextmanager
-def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
+def enter_inference(device: str, dtype: str, threads: int) -> Iterator[None]:
     """Run a ``with`` block without gradients, with ``threads`` threads on the CPU, and with autocast to ``dtype``.
 
     ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
@@ -109,7 +109,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def iterate_tensor(value: Any) -> Iterator[str | memoryview]:
-    """Yield a description and the bytes of a tensor or storage, which do not depend on the device.
+    """Yield the type, shape and bytes of a tensor or storage, for a checksum that does not depend on its device.
 
     Raises:
         ValueError: the tensor has no values, because it is lazy or on the device meta.
@@ -215,6 +215,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
+        # None lets transformers load pickled weights if there are no safetensors.
         model, report = _load_model(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
@@ -249,7 +250,7 @@ def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
     try:
         return load_with("sdpa")
     except ValueError as error:
-        if "scaled_dot_product_attention" not in str(error):
+        if "scaled_dot_product_attention" not in str(error):  # Transformers' message for a model without this kernel.
             raise
     return load_with("eager")
 
@@ -337,6 +338,7 @@ class _Pretrained:
         """
         if mask is not None and mask.shape == (utterances, rows):
             return [int(count) for count in mask.sum(-1)]
+        # int is the identity function, for a model with one row for each sample or frame of its input.
         functions: list[Callable[[int], int]] = [*self.length_functions, int]
         for output_length in functions:
             # A function that does not give the number of rows of the padded batch computes the length of a different
@@ -387,13 +389,13 @@ class _Encoder(_Pretrained):
         super().__init__(model, processor, layers)
         if model.config.is_encoder_decoder:
             model = self.model = model.get_encoder()
-        inner = getattr(model, "encoder", model)
-        if not hasattr(inner, "layers"):
+        encoder = getattr(model, "encoder", model)
+        if not hasattr(encoder, "layers"):
             raise OptionError(
                 f"{folder} is a {type(model).__name__}, which has no encoder with layers: "
                 "give the folder of an encoder or a codec"
             )
-        self.num_layers = len(inner.layers)
+        self.num_layers = len(encoder.layers)
         self.layers = self.layers or [self.num_layers]
         deepest = max(self.layers)
         if deepest > self.num_layers:
@@ -401,18 +403,18 @@ class _Encoder(_Pretrained):
                 f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.num_layers}"
             )
         if 0 < deepest < self.num_layers:
-            inner.layers = inner.layers[:deepest]  # Skip deeper layers, whose states are not requested.
+            encoder.layers = encoder.layers[:deepest]  # Skip deeper layers, whose states are not requested.
         self.states: dict[int, Tensor] = {}
         for layer in set(self.layers) - {self.num_layers}:
             if layer == 0:
-                inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
+                encoder.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
-                inner.layers[layer - 1].register_forward_hook(partial(self._keep_output, layer))
+                encoder.layers[layer - 1].register_forward_hook(partial(self._keep_output, layer))
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
-    def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Store the input of the first layer as the states of layer 0. PyTorch calls this hook before the layer."""
-        self.states[0] = arguments[0] if arguments else named["hidden_states"]
+        self.states[0] = arguments[0] if arguments else keywords["hidden_states"]
 
     def _keep_output(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
         """Store the output of the layer ``layer`` as its states. PyTorch calls this hook after the layer."""
@@ -440,7 +442,7 @@ class _Codec(_Pretrained):
     def __call__(self, audio: Audio) -> Any:
         """Compute the codes, and the number of rows of each utterance. Raise ValueError for a codec with chunks."""
         inputs = self.make_inputs(audio, "padding_mask")
-        if type(self.model).__name__.startswith("Dac"):
+        if type(self.model).__name__.startswith("Dac"):  # DacModel.encode takes no mask.
             inputs.tensors.pop("padding_mask", None)
         codes = self.model.encode(**inputs.tensors).audio_codes
         if codes.dim() == 4:  # EnCodec returns (chunks, B, codebooks, rows).

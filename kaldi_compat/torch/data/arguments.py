@@ -45,7 +45,7 @@ def check_functions(**functions: Any) -> None:
 
 
 def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:
-    """Return the file ``name`` in a data directory, or the path itself if it is not a directory."""
+    """Return the path of the file ``name`` in the data directory ``path``, or ``path`` if it is not a directory."""
     return os.path.join(path, name) if os.path.isdir(path) else path
 
 

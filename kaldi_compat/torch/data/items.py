@@ -75,8 +75,8 @@ class Items:
             return utterance
         if max(lengths.values()) > shortest + tolerance:
             tables = {name: self.annotations.locate_target(name) for name in lengths}
-            named = {f"{name} of {tables[name]}" if tables[name] else name: n for name, n in lengths.items()}
-            raise make_length_error(utterance.key, named, tolerance)
+            described = {f"{name} of {tables[name]}" if tables[name] else name: n for name, n in lengths.items()}
+            raise make_length_error(utterance.key, described, tolerance)
         return replace(
             utterance,
             input=utterance.input[:shortest],

@@ -56,7 +56,7 @@ class Skipped:
             return None
 
     def record_skip(self, key: str, error: Exception) -> None:
-        """Add a key to the skipped keys and warn of ``error`` once. With ``on_error="raise"``, raise the error."""
+        """Add a key to the skipped keys and warn of ``error``, once for each key. With on_error="raise", raise it."""
         if self._file is None:
             raise error
         if key not in self.keys:
@@ -65,8 +65,8 @@ class Skipped:
             warnings.warn(f"{key}: skipped, because the utterance cannot be read: {error}", stacklevel=2)
 
 
-def _remove_file(file: str, process: int) -> None:
-    """Remove a file if this process has the ID ``process``, because forked processes also call this function."""
-    if os.getpid() == process:
+def _remove_file(file: str, owner_id: int) -> None:
+    """Remove a file if this process has the ID ``owner_id``, because forked processes also call this function."""
+    if os.getpid() == owner_id:
         with suppress(OSError):
             os.remove(file)

@@ -117,7 +117,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return False
 
     def _get_filter_bank(self, vtln_warp: float) -> Tensor | None:
-        """Return the weights (fft_bins, bands) from spectra to energies, or None if the spectra are the energies."""
+        """Return the weights (fft_bins, bands) that map spectra to energies for a VTLN factor, or None for no weights.
+
+        Without weights, the spectra are the energies.
+        """
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
@@ -245,7 +248,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
-        """Compute the features of utterances (T,), as one batch if the exact engine computes all utterances."""
+        """Compute features (frames, dim) of utterances (T,), as one batch if the exact engine computes all of them."""
         if {
             choose_engine(self, utterance.samples, None, utterance.tracing, 1.0, generator) for utterance in utterances
         } != {"exact"}:
@@ -285,13 +288,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         noise: FrameNoise | None = None
         if self.options.dither != 0:
             # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
-            valid = None
+            is_valid = None
             if lengths is not None:
-                valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
-            if tracing.traced and valid is None and not isinstance(generator, torch.Generator | None):
+                is_valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
+            if tracing.traced and is_valid is None and not isinstance(generator, torch.Generator | None):
                 # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
-                valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
-            noise = make_frame_noise(frames, valid, generator)
+                is_valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
+            noise = make_frame_noise(frames, is_valid, generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if tracing.traced:
@@ -408,7 +411,7 @@ class MelFeature(SpectralFeature):
         """Return the filter bank (fft_bins, num_mel_bins) for a VTLN factor, on the device of the module."""
         if vtln_warp == 1:
             return self.mel
-        return _warped_banks.get(
+        return _warped_banks.get_tensor(
             (self.options, vtln_warp), self.window.device, lambda: self._compute_mel_weights(vtln_warp)
         )
 

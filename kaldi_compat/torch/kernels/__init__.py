@@ -82,7 +82,7 @@ def explain_unsupported(
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> str:
-    """Return the reason why :func:`compute_features` cannot compute a call, or an empty string if it can.
+    """Return the reason why :func:`compute_features` cannot compute a call with these arguments, or an empty string.
 
     The first call of a kind compiles the kernels and compares them with the torch engine, which takes seconds, and
     raises the errors of :func:`describe_fault`. The caller must have checked that neither autograd nor a compiler
@@ -101,7 +101,7 @@ def explain_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}, not float32"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    reason = explain_why_disabled(samples) or next((failure for holds, failure in checks if not holds), "")
+    reason = explain_why_disabled(samples) or next((failure for is_met, failure in checks if not is_met), "")
     return reason or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
@@ -236,9 +236,9 @@ def _test_kernels(
     The test audio has the data type ``dtype``, and a row for each of the VTLN factors ``warps``. For errors, see
     :func:`describe_fault`.
     """
-    count, rows = module.size + 8 * module.shift, len(warps)
-    audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
-    lengths = torch.full((rows,), count - module.shift, device="cpu") if variant.ragged else None
+    num_samples, rows = module.size + 8 * module.shift, len(warps)
+    audio = torch.randint(-9999, 9999, (rows, num_samples), generator=torch.Generator().manual_seed(0), device="cpu")
+    lengths = torch.full((rows,), num_samples - module.shift, device="cpu") if variant.ragged else None
     try:
         from kaldi_compat.torch.kernels.launch import launch_features
 

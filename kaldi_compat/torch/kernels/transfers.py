@@ -67,7 +67,9 @@ class Transfers:
         assembled.record_stream(current)
         return assembled
 
-    def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Callable[[], list[npt.NDArray[Any]]]:
+    def fetch_tensors(
+        self, tensors: Sequence[Tensor], *, computed: bool = False
+    ) -> Callable[[], list[npt.NDArray[Any]]]:
         """Start copying tensors to the host as soon as they are computed.
 
         Args:
@@ -99,7 +101,7 @@ class Transfers:
         return wait_for_copies
 
     @contextlib.contextmanager
-    def inference(self, name: str) -> Iterator[None]:
+    def profile_inference(self, name: str) -> Iterator[None]:
         """Run a ``with`` block without gradients. A profiler shows the block as a range named ``name``."""
         with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
             yield

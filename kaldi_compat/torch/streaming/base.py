@@ -82,7 +82,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     _item_device = torch.device("cpu")
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
-        """Make a stream of ``module`` with ``slots`` slots. Raise OptionError for a module without such streams."""
+        """Make a stream of ``module`` with ``slots`` slots. Raise OptionError unless the module has such a stream."""
         stream_class = getattr(module, "_stream", None)
         if stream_class is None or not isinstance(self, stream_class):
             raise OptionError(
@@ -191,7 +191,7 @@ class WindowStream(WindowFlow, Stream[Options]):
 
     def reset(self) -> None:
         self.history = History(self.slots)
-        self.done: Counts = np.zeros(self.slots, np.int64)
+        self.done: Counts = np.zeros(self.slots, np.int64)  # Number of frames that each slot has returned.
 
     def _count_frames(self, end: Counts) -> Counts:
         """Return the number of output frames (slots,) for ``end`` (slots,) samples or frames of input."""

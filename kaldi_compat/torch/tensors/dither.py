@@ -79,11 +79,12 @@ _constants = Constants(8)
 
 def _get_jumps(pairs: int, device: torch.device) -> Tensor:
     """Return the multipliers and increments of :func:`compute_rand_r_jumps` on a device, int32 (2, 6, pairs)."""
-    return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
+    return _constants.get_tensor(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
 
 
 def _draw_rand_r(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each seed (..., 1) and column of the tables (3, pairs)."""
+    # rand_r() joins 11, 10 and 10 bits of three consecutive states of its generator.
     high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
     high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))

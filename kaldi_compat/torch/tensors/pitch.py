@@ -53,7 +53,7 @@ class PitchTables(NamedTuple):
         return cls(*map(torch.from_numpy, tables))
 
 
-def silence_past(samples: Tensor, lengths: Tensor) -> Tensor:
+def silence_padding(samples: Tensor, lengths: Tensor) -> Tensor:
     """Set the samples of audio (B, T) after the length of each row, (B,), to zero."""
     return zero_padding(samples[..., None], lengths)[..., 0]
 
@@ -83,7 +83,7 @@ def track_batch(
     schedule = Schedule.from_lengths(counts, longest, max_frames, constants)
     frames = schedule.frames.clamp(max=max_frames)
     ends = constants.count_resampled(counts, finished=True).clamp(min=1)
-    signal = silence_past(downsample_audio(silence_past(samples, counts), constants, tables), ends)
+    signal = silence_padding(downsample_audio(silence_padding(samples, counts), constants, tables), ends)
 
     windows = cut_windows(signal, max_frames, constants, ends)
     # A traced graph has a single block, because the number of blocks would become a constant of the graph.
@@ -94,10 +94,10 @@ def track_batch(
     inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
     energy = compute_variances(signal, schedule.samples.clamp(min=1))
     better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
+    is_recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        searched = compute_search_nccf(inner, norm, energy, better_energy, recomputed, constants)
-        path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
+        search_nccf = compute_search_nccf(inner, norm, energy, better_energy, is_recomputed, constants)
+        path = find_cheapest_paths(compute_local_costs(search_nccf, tables), constants.step, frames)
     return zero_padding(gather_path_features(compute_nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
@@ -114,7 +114,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
-        """Return the numbers of frames and samples of utterances, whose audio arrives in chunks as in Kaldi's tracker.
+        """Return the schedule of utterances whose audio arrives in chunks, as in Kaldi's tracker.
 
         Args:
             lengths: ``(B,)``: number of samples of each utterance.
@@ -229,8 +229,8 @@ def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor
     The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
     """
     squared = norm + ballast
-    silent = squared <= 0
-    return torch.where(silent, 0 * inner, inner / torch.sqrt(torch.where(silent, 1 + 0 * squared, squared)))
+    is_silent = squared <= 0
+    return torch.where(is_silent, 0 * inner, inner / torch.sqrt(torch.where(is_silent, 1 + 0 * squared, squared)))
 
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
@@ -279,9 +279,10 @@ def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
-    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` (equation 5 of the paper).
+    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` at all lags.
 
-    The operations are in Kaldi's order, because in silence only their rounding decides between the states.
+    This is equation 5 of Ghahremani et al. (2014). The operations are in Kaldi's order, because in silence only their
+    rounding decides between the states.
     """
     interpolated = matmul(correlation, tables.weights.to(correlation.dtype))
     return (1 - interpolated) + interpolated * tables.discount.to(correlation.dtype)

@@ -71,7 +71,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 @functools.cache
 def _make_libsndfile_error() -> type[AudioFileError]:
-    """Return the class for errors of libsndfile. It derives from soundfile's class, because torchaudio passes it on."""
+    """Return the class for errors of libsndfile, derived from soundfile's class, which torchaudio raises for them."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
@@ -85,10 +85,10 @@ def __getattr__(name: str) -> Any:
 
 def _convert_error(error: Exception, message: str) -> AudioFileError:
     """Return an AudioFileError with a new message, which handlers of the original ``error`` also catch."""
-    kind: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
-    if hasattr(error, "error_string"):
-        kind = _make_libsndfile_error()
-    converted = kind(message)
+    error_class: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
+    if hasattr(error, "error_string"):  # The error is soundfile's LibsndfileError.
+        error_class = _make_libsndfile_error()
+    converted = error_class(message)
     vars(converted).update(vars(error))  # Handlers may read the original's code and prefix.
     return converted
 

@@ -126,14 +126,14 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     resampled = np.zeros((-(-count // phases), phases, audio.shape[1]))
     padded = np.pad(audio, ((reach, reach + inputs + 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
-    for first in range(0, phases, 64):
+    for first in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
         starts, fractions = np.divmod(np.arange(first, min(first + 64, phases)) * inputs, phases)
         times = np.arange(-reach, reach + 1) - fractions[:, None] / phases
         kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half_length) ** 2, 0))) / np.i0(BETA)
         filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half_length)
         for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
-            part = windows[start::inputs][: len(resampled)] @ taps
-            resampled[: len(part), phase] = part
+            outputs = windows[start::inputs][: len(resampled)] @ taps
+            resampled[: len(outputs), phase] = outputs
     return resampled.reshape(-1, audio.shape[1])[:count], new_rate
 
 
