@@ -165,6 +165,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
 
     Raises:
         OptionError: the name is not a folder, and the model can neither be downloaded nor was downloaded before.
+        MissingExtraError: huggingface_hub is not installed.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
@@ -243,16 +244,16 @@ def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
 
-    def load_with(attention: str) -> Any:
+    def load_with_attention(attention: str) -> Any:
         config._attn_implementation = attention
         return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
 
     try:
-        return load_with("sdpa")
+        return load_with_attention("sdpa")
     except ValueError as error:
         if "scaled_dot_product_attention" not in str(error):  # Transformers' message for a model without this kernel.
             raise
-    return load_with("eager")
+    return load_with_attention("eager")
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,7 @@ class _Pretrained:
     ``layers`` are the layers or codebooks to return. If it is empty, the last layer or all codebooks are returned.
 
     Attributes:
+        model, processor: the model and its feature extractor.
         sample_rate: sampling rate of the audio in Hz.
         frame_shift: seconds from frame to frame; None if the configuration of the model does not contain this number.
         max_samples: number of samples that the feature extractor pads or cuts all audio to; None if it does neither.
@@ -287,7 +289,7 @@ class _Pretrained:
         stride = getattr(model.config, "inputs_to_logits_ratio", None)
         self.frame_shift = stride / self.sample_rate if stride else None
         self.max_samples = _find_max_samples(processor)
-        self.length_functions = _find_length_functions(model)
+        self.length_functions = _find_length_functions(model)  # Functions from an input length to a number of rows.
 
     def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
         """Compute the inputs of the model for a batch, on the device of the model.
@@ -404,7 +406,7 @@ class _Encoder(_Pretrained):
             )
         if 0 < deepest < self.num_layers:
             encoder.layers = encoder.layers[:deepest]  # Skip deeper layers, whose states are not requested.
-        self.states: dict[int, Tensor] = {}
+        self.states: dict[int, Tensor] = {}  # States of the latest call, by layer, without the last layer.
         for layer in set(self.layers) - {self.num_layers}:
             if layer == 0:
                 encoder.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)

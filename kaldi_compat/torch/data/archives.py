@@ -112,10 +112,9 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     @repeat_errors
     def _read_utterances(self, reader: int, num_readers: int) -> Iterator[Utterance]:
-        """Yield the utterances of one reader. ``reader`` is its index, from 0 to ``num_readers - 1``.
+        """Yield the utterances of the reader with the index ``reader``, from 0 to ``num_readers - 1``.
 
-        An error of a table or utterance is raised, or with ``on_error="skip"`` the rest of the table or the utterance
-        is skipped.
+        With ``on_error="skip"``, skip an unreadable utterance, or the rest of a damaged table.
         """
         has_own_tables = len(self._rspecifiers) >= num_readers
         index = 0  # Number of entries read so far, in all tables.

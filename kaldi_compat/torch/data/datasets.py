@@ -70,7 +70,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         """Return the utterance ``index``, or the next readable utterance if this utterance is skipped.
 
         Raises:
-            KaldiCompatError: no utterance is readable.
+            KaldiCompatError: all utterances are skipped.
         """
         if (utterance := self._read_utterance(index)) is not None:
             return utterance
@@ -82,10 +82,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         )
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
-        """Return the utterances of a batch for a ``DataLoader``.
-
-        Readable utterances of the batch, or else the next readable utterance, replace skipped utterances.
-        """
+        """Return utterances of a batch. Readable utterances, from the batch if possible, replace skipped utterances."""
         utterances = [self._read_utterance(index) for index in indices]
         readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
         return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
@@ -326,11 +323,11 @@ class WaveDataset(_KeyedDataset):
         wav = find_script(find_file(wav, "wav.scp"))
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
-        draws = augment is not None or feature is not None
-        items = Items(annotations, Seeds(seed), transform, length_tolerance, draws)
+        draws_numbers = augment is not None or feature is not None
+        items = Items(annotations, Seeds(seed), transform, length_tolerance, draws_numbers)
         super().__init__(listing, items, drop_incomplete, on_error)
         recordings.check_unique()
-        self._recordings = None if segments is None else recordings
+        self._recordings = None if segments is None else recordings  # None if the listing has the recordings.
         self._channel = None if channel is None else check_whole_number("channel", channel)
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)

@@ -136,11 +136,7 @@ class _Recordings:
         return f"{len(self._script)} recordings of {self._script.name}"
 
     def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the first channel of a random recording, (samples,).
-
-        Raises:
-            AudioError: the recording's sampling rate is not ``sample_frequency`` Hz.
-        """
+        """Return the first channel (samples,) of a random recording. Raise AudioError if its sampling rate differs."""
         key, location = self._script.get_line(_draw_below(len(self._script)))
         wave: Wave = load_object(self._loader(), key, location)
         if wave.sample_frequency != sample_frequency:

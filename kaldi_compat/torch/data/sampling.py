@@ -135,19 +135,19 @@ class BucketBatchSampler(Sampler[list[int]]):
             convert_number("min_length", min_length),
             math.inf if max_length is None else convert_number("max_length", max_length),
         )
-        by_length = np.argsort(-self._lengths, kind="stable")
+        by_length = np.argsort(-self._lengths, kind="stable")  # Indices of the utterances, the longest first.
         sorted_lengths = self._lengths[by_length]
         shortest, longest = self._length_limits
         self._by_length = by_length[(sorted_lengths >= shortest) & (sorted_lengths <= longest)]
         if not len(self._by_length):
             raise OptionError(f"no utterance has a length from {shortest:g} to {longest:g} (lengths are "
                               f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}): change these limits")  # fmt: skip
-        if self._max_size is not None and (too_long := int((self._lengths[self._by_length] > self._max_size).sum())):
+        if self._max_size is not None and (num_long := int((self._lengths[self._by_length] > self._max_size).sum())):
             message = (
-                f"the length of {too_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
+                f"the length of {num_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
             )
             advice = "pass max_length to leave them out"
-            if max_seconds is not None and sample_frequency == 1 and too_long == len(self._by_length):
+            if max_seconds is not None and sample_frequency == 1 and num_long == len(self._by_length):
                 advice = "pass sample_frequency if the lengths are not in seconds"
             warnings.warn(f"{message}each of them is a batch by itself: {advice}", stacklevel=2)
         shares = self._compute_shares()
@@ -335,27 +335,29 @@ class _Batches(Iterator[list[int]]):
     """Iterator over the batches of an epoch from batch ``start`` on. It counts the returned batches in the sampler."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
-        self._sampler, self._plan, self._next = sampler, sampler._plan, start
+        self._sampler, self._plan = sampler, sampler._plan
+        self._next_index = start  # Index of the next batch in the plan.
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
         """Return the indices of the utterances of the next batch."""
         # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
         self._sampler._resume_at = 0
-        if self._next >= len(self._plan.starts):
+        if self._next_index >= len(self._plan.starts):
             raise StopIteration
-        batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()
-        self._next += 1
-        self._sampler._num_returned = self._next
+        start, end = self._plan.starts[self._next_index], self._plan.ends[self._next_index]
+        batch: list[int] = self._plan.utterances[start:end].tolist()
+        self._next_index += 1
+        self._sampler._num_returned = self._next_index
         return batch
 
     def state_dict(self) -> SamplerState:
-        return self._sampler.state_dict(self._next)
+        return self._sampler.state_dict(self._next_index)
 
     def load_state_dict(self, state: SamplerState) -> None:
         """Continue from a position of the sampler, as for :meth:`BucketBatchSampler.load_state_dict`."""
         self._sampler.load_state_dict(state)
-        self._plan, self._next, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
+        self._plan, self._next_index, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:

@@ -31,7 +31,7 @@ class Skipped:
     def __init__(self, on_error: OnError) -> None:
         if on_error not in ("raise", "skip"):
             raise OptionError(f"on_error={quote_value(on_error)} must be 'raise' or 'skip'")
-        self._file: str | None = None
+        self._file: str | None = None  # File with a line for each skipped key, or None if errors are raised.
         if on_error == "skip":
             # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of
             # an ArchiveDataset are not known in advance.

@@ -68,10 +68,7 @@ def view_in_numpy(values: Tensor, tracing: Tracing) -> npt.NDArray[Any] | None:
 
 
 def is_exact(module: Any) -> bool:
-    """Return True if the exact engine computes the features of ``module`` for audio that is a plain tensor on a CPU.
-
-    :func:`view_in_numpy` checks whether the audio is a plain tensor.
-    """
+    """Return True if the exact engine computes the features of ``module`` for audio that view_in_numpy converts."""
     # Tests set DEVICE_TYPE to "cpu" to let Triton interpret the kernels. "auto" must then select the kernels.
     is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"
     is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
@@ -92,7 +89,7 @@ def choose_engine(
         module: the feature. Its attribute ``engine`` requests an engine.
         samples: audio, shape (T,) or (B, T).
         lengths: number of valid samples of each row, shape (B,); None if all are valid.
-        tracing: recorders of the operations on the samples.
+        tracing: says whether a compiler, an exporter or autograd records the operations on the samples.
         vtln_warp, generator: further arguments of the feature's call.
 
     Raises:

@@ -277,10 +277,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Check and set the statistics of a corpus, or None to normalize each utterance by its own statistics.
-
-        The dimensions in ``skip_dims`` are not normalized.
-        """
+        """Set the statistics of a corpus; None normalizes each utterance by itself. ``skip_dims`` are not normalized."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (

@@ -94,7 +94,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         Raises:
             OptionError: the FFT has an odd number of points.
         """
-        # The sizes are stored as integers, so that torch.compile does not trace the code that computes them.
+        # Samples in a frame, samples from frame to frame, and points of the FFT. The sizes are stored as integers, so
+        # that torch.compile does not trace the code that computes them.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
@@ -117,10 +118,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return False
 
     def _get_filter_bank(self, vtln_warp: float) -> Tensor | None:
-        """Return the weights (fft_bins, bands) that map spectra to energies for a VTLN factor, or None for no weights.
-
-        Without weights, the spectra are the energies.
-        """
+        """Return the weights (fft_bins, bands) of spectra in energies for a VTLN factor, or None for unweighted bins."""
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:

@@ -174,13 +174,13 @@ class KernelKind(NamedTuple):
 
     Attributes:
         ragged: True if each row is reflected at its own length.
-        several: True if there are several VTLN factors.
+        has_several_warps: True if there are several VTLN factors.
         noise: source of the dithering noise: "kaldi", "torch", or "" without dithering.
         wide: True if the rows need 64-bit indices.
     """
 
     ragged: bool
-    several: bool
+    has_several_warps: bool
     noise: str
     wide: bool
 
@@ -195,10 +195,11 @@ def _classify_call(
     """Return the properties of a call of :func:`compute_features` that select the compiled code of a kernel."""
     from kaldi_compat.torch.kernels.launch import WIDE
 
-    several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
+    has_several_warps = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
     counter_based = generator is None or isinstance(generator, torch.Generator)
     noise = "" if module.options.dither == 0 else "torch" if counter_based else "kaldi"
-    return KernelKind(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
+    is_ragged = lengths is not None and not module.options.snip_edges
+    return KernelKind(is_ragged, has_several_warps, noise, samples.shape[-1] > WIDE)
 
 
 def _find_fault(
@@ -248,7 +249,7 @@ def _test_kernels(
             samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
-        warp = list(warps) if variant.several else warps[0]
+        warp = list(warps) if variant.has_several_warps else warps[0]
         actual: Any = launch_features(module, samples, lengths, warp, generator, wide=variant.wide)
         if lengths is not None:
             actual, expected = actual[0], expected[0]

@@ -285,8 +285,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     Args:
         weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
-        least: minimum number of rows of weights for each group of bands, for the same layout in several calls. By
-            default, there is no minimum.
+        least: minimum number of rows of weights for each group, for the same layout in several calls; empty for none.
     """
     banks, _, bands = weights.shape
     groups = -(-bands // GROUP)
@@ -331,8 +330,8 @@ class FilterTable:
     def __init__(self, feature_class: Any, options: Any, device: torch.device) -> None:
         self._feature, self._device = (feature_class, options), device
         self._bank_indices: dict[float, int] = {}  # Maps VTLN factors to the indices of their banks.
-        self._host: BandFilters | None = None
-        self._filters: BandFilters | None = None
+        self._host: BandFilters | None = None  # All banks in host memory, or None before the first call.
+        self._filters: BandFilters | None = None  # The same banks on the device.
         self._lock = threading.Lock()
 
     def find_banks(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
@@ -395,8 +394,5 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _make_jumps(size: int, device: torch.device) -> Tensor:
-    """Return the constants of the jumps from a frame's ``rand_r()`` state to the states of its samples.
-
-    They are multipliers and increments, int32 (2, size).
-    """
+    """Return multipliers and increments, int32 (2, size), that map a frame's ``rand_r()`` state to its samples'."""
     return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

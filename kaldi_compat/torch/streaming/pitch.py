@@ -120,6 +120,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
     def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
+        # Numbers of frames before and after a frame that the mean of the pitch and the deltas need.
         delta_window = self.options.delta_window if self.options.add_delta_pitch else 0
         self._left = max(self.options.normalization_left_context, delta_window)
         self._right = max(self.options.normalization_right_context, delta_window)

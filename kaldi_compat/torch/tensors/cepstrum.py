@@ -45,7 +45,7 @@ def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Return cepstra (..., num_ceps) with C0, their first column, scaled, replaced by the log energy, or moved.
+    """Scale C0, the first column of ``cepstra`` (..., num_ceps), or replace it with the log energy, and place it.
 
     Args:
         log_energy: log energies of the frames, shape (...); None to keep C0.

@@ -62,6 +62,7 @@ def compute_kaldi_pitch(
 
     Raises:
         OptionError: Kaldi refuses a value.
+        AudioError: the samples have an unsupported type, are not finite, or are too loud.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import compute_kaldi_pitch
@@ -291,8 +292,8 @@ def make_sinc_filters(
     period, phases = reduce_rates(orig_freq, new_freq)
     cutoff = min(period, phases) * rolloff
     reach = math.ceil(width * period / cutoff)
-    taps = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
-    time = (cutoff * (taps - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
+    tap_times = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
+    time = (cutoff * (tap_times - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
     if METHODS[method] == "kaiser":
         shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=time.dtype)
         window = torch.i0(shape * torch.sqrt(1 - (time / width) ** 2)) / torch.i0(shape)

@@ -96,6 +96,7 @@ def apply_effects_file(
 
     Raises:
         AudioError: the file cannot be read.
+        MissingExtraError: soundfile is not installed.
         OptionError: the effect is not supported, or an argument is invalid.
 
     >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_file
@@ -169,7 +170,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Select the samples from position ``first`` to position ``last``, such as "=2", by default to the end."""
+    """Cut audio from ``first`` to ``last`` (excluded, by default the end), positions such as "=2", 2 s from the start."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
