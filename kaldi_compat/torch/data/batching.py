@@ -299,7 +299,8 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 
     Returns:
         For integers, a tensor ``(B,)``. For sequences of integers, a tensor ``(B, longest)``, padded with
-        :data:`ALIGNMENT_PADDING`. For other labels, the list itself. None if no utterance has a label.
+        :data:`ALIGNMENT_PADDING`. For other labels, or if only some utterances have a label, ``labels``. None if no
+        utterance has a label.
     """
     if all(label is None for label in labels):
         return None

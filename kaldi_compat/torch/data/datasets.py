@@ -346,7 +346,7 @@ class WaveDataset(_KeyedDataset):
 
     def _make_utterance(self, key: str, location: str) -> Utterance:
         """Return an utterance with its targets. The times of its words are scaled by its speed factor."""
-        rate_read: list[float] = []  # _read_audio appends the sampling rate, because it may return only the audio.
+        rate_read: list[float] = []  # _read_audio appends the sampling rate, because its result is the input alone.
         utterance = self._items.make_utterance(key, partial(self._read_audio, key, location, rate_read))
         utterance = replace(utterance, sample_frequency=rate_read[0])
         if not utterance.words or self._speeds == (1.0,):

@@ -243,7 +243,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return [len(self._lengths), checksum, *settings, self._world_size]
 
     def _compute_shares(self) -> npt.NDArray[np.float64]:
-        """Return the fraction of a full batch that each utterance fills, (utterances,), in descending length."""
+        """Return the fraction of a full batch that each utterance fills, (utterances,), longest first."""
         shares = np.full(len(self._by_length), 0.0 if self._batch_size is None else 1 / self._batch_size)
         return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 

@@ -56,7 +56,7 @@ class Skipped:
             return None
 
     def record_skip(self, key: str, error: Exception) -> None:
-        """Add a key to the skipped keys and warn of ``error``, once for each key. With on_error="raise", raise it."""
+        """Record ``key`` as skipped and warn of ``error``, once for each key. Raise ``error`` if on_error="raise"."""
         if self._file is None:
             raise error
         if key not in self.keys:

@@ -74,7 +74,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     options: FrameOptions
     window: Tensor
     dft_rounded: Tensor
-    dft_rest: Tensor
+    dft_remainder: Tensor
 
     def __init__(
         self, options: FrameOptions | None = None, *, engine: Engine = "auto", dft: Dft = "fft", **changes: Any
@@ -86,7 +86,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if dft == "matmul":
             rounded, remainder = make_dft_matrix(self.size, self.points)
             self._register_constant("dft_rounded", rounded)
-            self._register_constant("dft_rest", remainder)
+            self._register_constant("dft_remainder", remainder)
 
     def setup(self) -> None:
         """Compute the constants that depend on the options. A subclass that adds constants calls this method first.
@@ -118,7 +118,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return False
 
     def _get_filter_bank(self, vtln_warp: float) -> Tensor | None:
-        """Return the weights (fft_bins, bands) of spectra in energies for a VTLN factor, or None for unweighted bins."""
+        """Return the filter bank (fft_bins, bands) for a VTLN factor, or None if the feature has no filter bank."""
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
@@ -212,7 +212,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
             energy = compute_log_energy(frames, self._windowed_energy_floor)
-        matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
+        matrix = (self.dft_rounded, self.dft_remainder) if self.dft == "matmul" else None
         transformed = compute_spectrum(frames, self.points, matrix)
         return self.features_of_energies(self.energies(transformed, filter_bank), energy)
 

@@ -93,7 +93,7 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
 
 
 def compress_rows(features: Tensor, matrix_rows: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
-    """Compress matrices that are ranges of rows of a tensor. Return a tuple on the device for each format.
+    """Compress matrices that are ranges of rows of a tensor. Return their codes on the device, grouped by format.
 
     :func:`has_short_indices` must be True for all matrices.
 

@@ -226,11 +226,12 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
 def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
     """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``. In digital silence, it is 0.
 
-    The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
+    ``inner`` and ``norm`` ``(..., lags)`` are results of :func:`correlate_windows`. The ballast, which broadcasts to
+    their shape, reduces the correlation of quiet frames.
     """
-    squared = norm + ballast
-    is_silent = squared <= 0
-    return torch.where(is_silent, 0 * inner, inner / torch.sqrt(torch.where(is_silent, 1 + 0 * squared, squared)))
+    square = norm + ballast
+    is_silent = square <= 0
+    return torch.where(is_silent, 0 * inner, inner / torch.sqrt(torch.where(is_silent, 1 + 0 * square, square)))
 
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:

@@ -93,6 +93,7 @@ def sliding_window_cmn(
 
     Raises:
         OptionError: the window has no frames.
+        FeatureError: the features have a wrong shape or type.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import sliding_window_cmn
@@ -150,6 +151,7 @@ def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> An
 
     Raises:
         OptionError: Kaldi refuses the order or the window.
+        FeatureError: the features have a wrong shape or type.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import add_deltas

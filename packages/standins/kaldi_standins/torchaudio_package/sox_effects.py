@@ -116,7 +116,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     phase. A ratio of rates with more than MAX_PHASES phases is approximated.
     """
     new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
-    step = (rate / new_rate).limit_denominator(MAX_PHASES)
+    step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Input samples per output sample.
     if step == 1:
         return audio, new_rate
     inputs, phases = step.numerator, step.denominator
@@ -170,7 +170,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Cut audio from ``first`` to ``last`` (excluded, by default the end), positions such as "=2", 2 s from the start."""
+    """Cut audio from position ``first`` to position ``last``, by default the end. See :func:`_parse_position`."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
@@ -179,7 +179,7 @@ def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") ->
 
 
 def _parse_position(word: str, previous: int, total: int, rate: Fraction) -> int:
-    """Convert a position to the index of a sample. Raise ValueError for a negative number.
+    """Convert a position in audio of ``total`` samples to a sample index. Raise ValueError for a negative number.
 
     A sign says whether the position is after the previous position (+, the default), after the start (=) or before the
     end (-). A number is in seconds ("1.5", "1:30") or in samples ("100s").
