@@ -142,7 +142,7 @@ class DeviceExtractor:
     def is_full(self, error: BaseException) -> bool:
         """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
         torch = get_torch_extractors()
-        return isinstance(error, MemoryError) or (torch is not None and torch.is_memory_error(error))
+        return isinstance(error, MemoryError) or (torch is not None and torch.release_after_memory_error(error))
 
     def is_lost(self) -> bool:
         """Return True if the GPU of the extractor no longer works."""

@@ -64,8 +64,8 @@ def enter_inference(device: str, dtype: str, threads: int) -> Iterator[None]:
         torch.set_num_threads(previous_threads)
 
 
-def is_memory_error(error: BaseException) -> bool:
-    """Return True if an error is about insufficient memory. In this case, also release the GPU's unused memory."""
+def release_after_memory_error(error: BaseException) -> bool:
+    """Release the GPU's unused memory and return True if an error is about insufficient memory, else return False."""
     is_full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
     if is_full:
         release_memory()
@@ -326,30 +326,30 @@ class _Pretrained:
             tensors[mask_name] = mask
         return _Inputs({name: to_device(value, device) for name, value in tensors.items()}, width, lengths)
 
-    def count_rows(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
+    def count_rows(self, inputs: _Inputs, num_rows: int, num_utterances: int, mask: Tensor | None = None) -> list[int]:
         """Return the number of rows of each utterance without padding.
 
         Args:
             inputs: result of :meth:`make_inputs`.
-            rows: number of rows of the padded output.
-            utterances: number of utterances.
+            num_rows: number of rows of the padded output.
+            num_utterances: number of utterances.
             mask: mask of the output (B, rows) if the model returns a mask.
 
         Raises:
             ValueError: there are several utterances, and the model does not report their padding.
         """
-        if mask is not None and mask.shape == (utterances, rows):
+        if mask is not None and mask.shape == (num_utterances, num_rows):
             return [int(count) for count in mask.sum(-1)]
         # int is the identity function, for a model with one row for each sample or frame of its input.
         functions: list[Callable[[int], int]] = [*self.length_functions, int]
         for output_length in functions:
             # A function that does not give the number of rows of the padded batch computes the length of a different
             # output.
-            if inputs.width and output_length(inputs.width) == rows:
+            if inputs.width and output_length(inputs.width) == num_rows:
                 return [output_length(length) for length in inputs.lengths]
-        if utterances > 1:
+        if num_utterances > 1:
             raise ValueError("the model does not report which rows are padding: compute single utterances")
-        return [rows]
+        return [num_rows]
 
 
 def _find_max_samples(processor: Any) -> int | None:
@@ -362,6 +362,7 @@ def _find_max_samples(processor: Any) -> int | None:
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return functions that compute the number of rows of an output of a model from the length of the input."""
+    # Methods of models of transformers.
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.

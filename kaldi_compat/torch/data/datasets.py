@@ -113,7 +113,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return f"<{type(self).__name__} of {self._listing.name}: {contents}>"
 
     def _describe_details(self) -> str:
-        """Return the settings of the subclass for ``repr``."""
+        """Return the settings of a subclass for ``repr``. By default, there are no settings."""
         return ""
 
     def _repr_html_(self) -> str:
@@ -459,7 +459,7 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert the length of the utterance ``key`` in ``file`` by ``to_number``. Raise FormatError if it is invalid."""
+    """Convert the string of a length with ``to_number``. Raise FormatError, with ``file`` and ``key``, if it fails."""
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length

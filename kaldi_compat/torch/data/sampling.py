@@ -128,6 +128,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._batch_size = None if batch_size is None else check_whole_number("batch_size", batch_size, at_least=1)
         self._max_size = min(limits, default=None)
         self._shuffle, self._seed, self._drop_last = shuffle, check_whole_number("seed", seed), drop_last
+        # True fills batches in order of length. False divides each bucket evenly into batches.
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = find_rank_and_world_size(rank, world_size)
         self._num_buckets = check_whole_number("num_buckets", num_buckets, at_least=1)

@@ -34,7 +34,7 @@ _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
 def declare_accelerated(cls: type[Cls]) -> type[Cls]:
-    """Decorate a class to declare that the exact and Triton engines compute its features, but not its subclasses'.
+    """Decorate a class so that the exact and Triton engines compute its features. Subclasses are not included.
 
     A subclass may compute other features, so the torch engine runs its methods.
     """

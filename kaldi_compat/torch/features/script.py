@@ -55,7 +55,7 @@ class ScriptableTwin(nn.Module):
         super().__init__()
         device = next((buffer.device for buffer in module.buffers()), example.device)
         self._original = [module]  # The list hides the module from TorchScript, which would compile it.
-        self.axes = example.dim()  # Number of axes of a batch. The audio of one utterance has one axis less.
+        self.axes = example.dim()  # Number of axes of a batch. A single input has one axis less.
         self.int16_scale = int16_scale
         self.in_float32 = _trace(module, example.to(device, torch.float32))
         self.in_float64 = _trace(module, example.to(device, torch.float64))

@@ -215,17 +215,17 @@ def _find_fault(
     compilers and drivers. It cannot run while a CUDA graph is captured. For errors, see :func:`describe_fault`.
     """
     variant = _classify_call(module, samples, lengths, vtln_warp, generator)
-    kind = (samples.device, samples.dtype, type(module), module.options, variant)
-    if kind not in _faults:
+    key = (samples.device, samples.dtype, type(module), module.options, variant)
+    if key not in _faults:
         # The test would wait for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
-        with lock_compilation(kind):
-            fault = _faults[kind] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
+        with lock_compilation(key):
+            fault = _faults[key] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
-    return _faults[kind]
+    return _faults[key]
 
 
 @torch.no_grad()

@@ -29,7 +29,8 @@ MAX_ELEMENTS = 1 << 30
 # With method AUTO, Kaldi compresses matrices with fewer rows to two bytes per value.
 MIN_SPEECH_ROWS = 9
 COLUMNS = 8  # Number of columns that a program compresses. Eight float32 numbers are one memory transaction.
-FRAMES = 128  # Number of frames that a program reads at a time.
+FRAMES = 128  # Number of frames that a program of speech_kernel reads at a time.
+OTHER_FRAMES = 64  # Number of frames that a program of the other kernels reads at a time.
 # Format, largest code, and the fixed minimum and range of values of each method. With None, each matrix is scaled by
 # its own minimum and range.
 _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
@@ -82,12 +83,9 @@ class CompressedMatrices(NamedTuple):
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask (matrices,) of the matrices that are small enough for the kernels.
+    """Return a mask (matrices,) of the matrices whose element indices fit into the kernels' 32-bit integers.
 
     ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is their number of columns.
-
-    >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
-    array([ True, False])
     """
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
@@ -149,7 +147,7 @@ def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(64))
+        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(OTHER_FRAMES))
     headers = features.new_empty((len(matrix_rows), 2))
     groups = 1 << (grid[1] - 1).bit_length()
     return _Launch(features, grid, table, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), groups)
@@ -198,7 +196,7 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
             GROUPS=launch.groups,
             TOP=top,
             FIXED=fixed_range is not None,
-            **_make_tile_options(64),
+            **_make_tile_options(OTHER_FRAMES),
         )
     return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 

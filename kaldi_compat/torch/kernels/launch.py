@@ -113,7 +113,10 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames."""
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames.
+
+    Row ``i`` has ``counts[i]`` valid frames. If ``counts`` is None, all frames are valid.
+    """
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
@@ -152,6 +155,7 @@ def _launch_kernel(
     constants = make_kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
     programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
     scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    # The kernel does not read arguments that the constants disable, so any tensor can take their place.
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         if total_frames:
             feature_kernel[(programs,)](
@@ -236,7 +240,7 @@ def make_kernel_options(
 
 @functools.cache
 def _count_programs(device: torch.device, points: int) -> int:
-    """Return the number of programs of the kernel that run at the same time on a device, for an FFT of ``points``.
+    """Return the number of programs of the kernel that run at the same time on a device, with ``points`` FFT points.
 
     Additional programs would start when the first programs end, and would run on a mostly idle device.
     """

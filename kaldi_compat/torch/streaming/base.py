@@ -98,7 +98,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames that a chunk (slots, T, ...) decides, padded, and the frame counts (slots,).
+        """Return the frames (slots, frames, dim) that a chunk (slots, T, ...) decides, and their counts (slots,).
 
         ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
         """
@@ -158,17 +158,17 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
         __call__ = _take
 
-    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
-        """Return the lengths (slots,) of a chunk of ``width`` items as an array. None means ``width`` for all slots.
+    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, num_items: int) -> Counts:
+        """Return the lengths of a chunk as an array (slots,). None means that all ``num_items`` items are valid.
 
         Raises:
-            AudioError: the lengths are not integers from 0 to ``width``, one for each slot.
+            AudioError: the lengths are not integers from 0 to ``num_items``, one for each slot.
         """
         if lengths is None:
-            return np.full(self.slots, width)
+            return np.full(self.slots, num_items)
         if self.item_axes == 0:
             refuse_rate_as_lengths(lengths)
-        items = np.broadcast_to(np.int16(0), (self.slots, width))
+        items = np.broadcast_to(np.int16(0), (self.slots, num_items))
         return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:

@@ -192,7 +192,7 @@ class Tracker:
         self._frames = 0  # Number of frames that have been searched.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take the next samples (T,), and return the NCCF and pitch in Hz of the frames that are now decided.
+        """Take the next samples (T,), and return NCCF and pitch in Hz, (frames, 2), of the frames that are now decided.
 
         ``finished`` is True for the last samples of the utterance, which decide all frames.
 

@@ -20,15 +20,15 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     lags = autocorrelation.movedim(-1, 0)
     order = len(lags) - 1
     reversed_lags = lags.flip(0)
-    error = lags[0]
+    residual = lags[0]
     coefficients = lags[:0]
     for i in range(order):
         # Coefficients 0 to i - 1 are multiplied by lags i to 1.
-        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / error
+        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / residual
         # Kaldi's floor of 1e-5 keeps the residual of a constant signal positive.
-        error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
+        residual = residual * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
-    return coefficients.movedim(0, -1), error
+    return coefficients.movedim(0, -1), residual
 
 
 def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:

@@ -27,8 +27,8 @@ def compute_power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
 
 def raise_to_power(x: Tensor, exponent: float) -> Tensor:
     """Compute ``x ** exponent`` for ``x >= 0``. At 0, the gradient is 0 instead of infinite."""
-    positive = x > 0
-    return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
+    is_positive = x > 0
+    return torch.where(is_positive, torch.where(is_positive, x, 1.0) ** exponent, 0.0)
 
 
 def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:

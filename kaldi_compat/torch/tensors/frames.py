@@ -43,8 +43,8 @@ def reflect_indices(index: Places, length: Tensor | int) -> Places:
     broadcasts to the shape of ``index``.
     """
     index = index % (2 * length)
-    inside: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
-    return inside
+    reflected: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
+    return reflected
 
 
 def cut_frames(
@@ -79,17 +79,17 @@ def cut_frames(
 
 
 def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
-    """Cut audio into frames by joining neighboring blocks of ``shift`` samples.
+    """Cut audio (..., T) into frames (..., frames, size) by joining neighboring blocks of ``shift`` samples.
 
     In ONNX, unfold gathers single samples, which takes ten times as long. The audio must have at least one frame. The
     result has a few frames more than with unfold, which contain zeros after the end of the audio.
     """
     blocks_of_frame = -(-size // shift)
     padded = nn.functional.pad(samples, (0, blocks_of_frame * shift))
-    blocks = padded.shape[-1] // shift
-    cut = padded[..., : blocks * shift].reshape(*samples.shape[:-1], blocks, shift)
-    frames = blocks - blocks_of_frame + 1
-    pieces = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
+    num_blocks = padded.shape[-1] // shift
+    blocks = padded[..., : num_blocks * shift].reshape(*samples.shape[:-1], num_blocks, shift)
+    num_frames = num_blocks - blocks_of_frame + 1
+    pieces = [blocks[..., k : k + num_frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
     return torch.cat(pieces, -1)
 
 

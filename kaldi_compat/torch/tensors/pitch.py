@@ -75,7 +75,7 @@ def track_batch(
     """
     utterances, longest = samples.shape
     traced = is_traced(samples)
-    max_frames = count_frames_of_size(longest, constants) if traced else constants.count_frames(longest)
+    max_frames = count_frames_in_integers(longest, constants) if traced else constants.count_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
@@ -154,7 +154,7 @@ def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> T
     return received.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
 
 
-def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
+def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
     """Compute the number of frames of ``samples`` samples in integer arithmetic, which may be a compiler's symbol.
 
     For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples

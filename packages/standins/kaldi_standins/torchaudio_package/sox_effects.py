@@ -170,7 +170,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Cut audio from position ``first`` to position ``last``, by default the end. See :func:`_parse_position`."""
+    """Cut audio from ``first`` to ``last``, positions for _parse_position. Raise ValueError if ``first`` is later."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
