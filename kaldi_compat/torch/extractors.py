@@ -443,7 +443,7 @@ class _Codec(_Pretrained):
     """
 
     def __call__(self, audio: Audio) -> Any:
-        """Compute the codes, and the number of rows of each utterance. Raise ValueError for a codec with chunks."""
+        """Compute codes and row counts. Raise ValueError if there are several chunks, or a codebook does not exist."""
         inputs = self.make_inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):  # DacModel.encode takes no mask.
             inputs.tensors.pop("padding_mask", None)

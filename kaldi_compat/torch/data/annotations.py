@@ -188,7 +188,7 @@ class Annotations:
         return script
 
     def locate_target(self, name: str) -> str:
-        """Return the file or rspecifier of a target, or an empty string if there is no such target."""
+        """Return the file or rspecifier of the target ``name``, or an empty string if the target does not exist."""
         return next((target.table_name for target in self._targets if target.name == name), "")
 
     def __iter__(self) -> Iterator[str]:

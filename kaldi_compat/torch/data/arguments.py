@@ -50,7 +50,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the sampling rate in Hz of the audio that a feature expects, or None if it has no such rate."""
+    """Return the sampling rate in Hz of the audio that a feature expects, or None if the feature does not name it."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):

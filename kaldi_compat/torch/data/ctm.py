@@ -66,16 +66,16 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
 
     def _parse_word(self, key: str, line: bytearray) -> Word:
         """Parse a line of the utterance ``key``, without its key. Raise FormatError for an invalid line."""
-        fields = line.decode("utf-8", "surrogateescape")
+        columns = line.decode("utf-8", "surrogateescape")
         try:
-            _, start, duration, word, *confidence = fields.split()
+            _, start, duration, word, *confidence = columns.split()
             parsed = Word(word, float(start), float(duration), *map(float, confidence))
             if 0 <= parsed.duration < math.inf and math.isfinite(parsed.start):
                 return parsed
         except (ValueError, TypeError):
             pass
         raise FormatError(
-            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {fields!r}",
+            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {columns!r}",
             file=self.name,
             key=key,
         )

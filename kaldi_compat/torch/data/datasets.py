@@ -67,11 +67,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        """Return the utterance ``index``, or the next readable utterance if this utterance is skipped.
-
-        Raises:
-            KaldiCompatError: all utterances are skipped.
-        """
+        """Return the utterance ``index``, or the next readable utterance if this utterance is skipped."""
         if (utterance := self._read_utterance(index)) is not None:
             return utterance
         for next_index in range(index + 1, index + len(self)):
@@ -329,6 +325,7 @@ class WaveDataset(_KeyedDataset):
         recordings.check_unique()
         self._recordings = None if segments is None else recordings  # None if the listing has the recordings.
         self._channel = None if channel is None else check_whole_number("channel", channel)
+        # Sampling rate in Hz that all audio is resampled to, or None to keep the rate of the audio.
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
         # For segments, the codec reads only the requested part of a recording.

@@ -112,6 +112,7 @@ class NoiseAndReverberation:
         if self._noises is not None and adds_noise:
             recording = self._noises.load_random_recording(sample_frequency)
             spare = len(recording) - len(audio)
+            # A noise that is shorter than the audio may start at any of its samples, because it is repeated.
             start = _draw_below(spare + 1 if spare >= 0 else len(recording))
             excerpt = np.take(recording, np.arange(start, start + len(audio)), mode="wrap")
             noises = [AdditiveSignal(excerpt, self._snrs[_draw_below(len(self._snrs))])]

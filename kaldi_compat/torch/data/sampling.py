@@ -362,9 +362,7 @@ class _Batches(Iterator[list[int]]):
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
-    """Convert the lengths of utterances, or of a data directory's utterances, to an array (utterances,).
-
-    The array is of int64 or float64. A data directory has lengths in frames, or in seconds without ``utt2num_frames``.
+    """Convert lengths, or the frames or else seconds of a data directory, to an int64 or float64 array (utterances,).
 
     Raises:
         OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.

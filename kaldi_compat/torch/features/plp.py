@@ -70,6 +70,6 @@ class Plp(PlpConstructor, MelFeature):
         autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.run_levinson_durbin(autocorrelation)
         c0 = residual.log().clamp(min=MIN_FLOAT).unsqueeze(-1)
-        higher = cepstrum.convert_lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
-        cepstra = torch.cat((c0, higher), -1) * self.lifter.to(energies.dtype)
+        higher_cepstra = cepstrum.convert_lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
+        cepstra = torch.cat((c0, higher_cepstra), -1) * self.lifter.to(energies.dtype)
         return cepstrum.place_first_coefficient(cepstra, log_energy, options.energy_floor, options.htk_compat)

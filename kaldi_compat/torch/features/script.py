@@ -162,8 +162,8 @@ def _follow_device(graph: Any) -> None:
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
     """Replace the constant devices in a block of a graph with ``device``, and move its constant tensors there."""
     for node in list(block.nodes()):
-        for inner in node.blocks():
-            _replace_devices(graph, inner, device)
+        for inner_block in node.blocks():
+            _replace_devices(graph, inner_block, device)
         if node.kind() != "prim::Constant":
             continue
         output = node.output()

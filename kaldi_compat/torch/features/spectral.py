@@ -213,8 +213,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if self._needs_energy(raw=False):
             energy = compute_log_energy(frames, self._windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_remainder) if self.dft == "matmul" else None
-        transformed = compute_spectrum(frames, self.points, matrix)
-        return self.features_of_energies(self.energies(transformed, filter_bank), energy)
+        spectrum = compute_spectrum(frames, self.points, matrix)
+        return self.features_of_energies(self.energies(spectrum, filter_bank), energy)
 
     def _make_exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""

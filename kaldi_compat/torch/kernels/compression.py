@@ -61,7 +61,7 @@ class CompressedMatrices(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
-        """Return two lists: the header of each matrix in an archive, and the bytes of its codes, which follow there.
+        """Return two lists of bytes for an archive: the header of each matrix, and its codes, which follow the header.
 
         The header of a matrix is None if its range is not finite, so that the matrix cannot be compressed. ``arrays``
         are the ``tensors`` on the host.
@@ -86,6 +86,9 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     """Return a mask (matrices,) of the matrices whose element indices fit into the kernels' 32-bit integers.
 
     ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is their number of columns.
+
+    >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
+    array([ True, False])
     """
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 

@@ -113,10 +113,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames.
-
-    Row ``i`` has ``counts[i]`` valid frames. If ``counts`` is None, all frames are valid.
-    """
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames, of which ``counts[i]``, or all, are valid."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
@@ -398,5 +395,5 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _make_jumps(size: int, device: torch.device) -> Tensor:
-    """Return multipliers and increments, int32 (2, size), that map a frame's ``rand_r()`` state to its samples'."""
+    """Return multipliers and increments, int32 (2, size), from a frame's ``rand_r()`` state to each sample's state."""
     return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

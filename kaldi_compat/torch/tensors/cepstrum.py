@@ -32,7 +32,7 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute cepstral coefficients 1 to n, (..., n), of the all-pole model with linear prediction ``coefficients``."""
+    """Compute the cepstrum of an all-pole model, coefficients 1 to n, from linear prediction coefficients, (..., n)."""
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):
@@ -45,9 +45,10 @@ def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Scale C0, the first column of ``cepstra`` (..., num_ceps), or replace it with the log energy, and place it.
+    """Scale C0, or replace it with the log energy, and return cepstra with it in the first or the last column.
 
     Args:
+        cepstra: cepstra (..., num_ceps), with C0 in the first column.
         log_energy: log energies of the frames, shape (...); None to keep C0.
         energy_floor: floor of the energy; 0 for no floor.
         htk_order: True to move C0 or the energy to the last column.

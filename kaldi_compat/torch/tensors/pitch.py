@@ -198,8 +198,8 @@ def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths:
     position = firsts[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
     previous = torch.where(position == 0, windows, previous)
-    inside = (position >= 0) & (position < lengths[..., None, None])
-    return torch.where(inside, windows - constants.preemphasis * previous, 0 * windows)
+    is_inside = (position >= 0) & (position < lengths[..., None, None])
+    return torch.where(is_inside, windows - constants.preemphasis * previous, 0 * windows)
 
 
 def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
@@ -247,7 +247,7 @@ def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
 
 
 def compute_search_nccf(
-    inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, recomputed: Tensor, constants: PitchConstants
+    inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, is_recomputed: Tensor, constants: PitchConstants
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
 
@@ -257,20 +257,20 @@ def compute_search_nccf(
         inner, norm: ``(..., frames, lags)``: results of :func:`correlate_windows`.
         energy: ``(..., frames)``: variance from which the ballast of each frame is computed.
         better_energy: ``(..., 1)``: variance that is known when frames are searched again.
-        recomputed: ``(..., frames)``: mask of the frames that are searched again.
+        is_recomputed: ``(..., frames)``: mask of the frames that are searched again.
         constants: constants of the tracker.
     """
     ballast = _compute_ballast(energy, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
     # Like Kaldi's ApproxEqual, compare with the sum of both energies. If the energy of one frame has changed, all
     # frames that are searched again are scaled.
-    changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
-    changed = (changed & recomputed).any(-1)[..., None] & recomputed
+    has_changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
+    has_changed = (has_changed & is_recomputed).any(-1)[..., None] & is_recomputed
     average = norm.mean(-1).double()
     old_norm, new_norm = ballast + average, _compute_ballast(better_energy, constants) + average
     # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
-    usable = changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
-    ratio = torch.where(usable, old_norm, 1.0) / torch.where(usable, new_norm, 1.0)
+    is_scaled = has_changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
+    ratio = torch.where(is_scaled, old_norm, 1.0) / torch.where(is_scaled, new_norm, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
 
 

@@ -17,7 +17,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, product_type: torch
     Args:
         samples: floating-point audio, ``(..., samples)``. Silence is assumed before and after the audio.
         filters: filters that resample from one sampling rate to another.
-        product_type: data type that products of samples and weights are rounded to, before they are added up in double.
+        product_type: data type that products of samples and weights are rounded to, before they are summed in float64.
 
     Returns:
         Audio ``(..., ceil(samples * filters.phases / filters.period))``, with the data type of ``samples``.

@@ -297,10 +297,10 @@ def get_audio_backend() -> str:
 
 
 def _import_soundfile(function: str, backend: str | None) -> Any:
-    """Import soundfile for a function of torchaudio, whose name ``function`` appears in errors.
+    """Import and return soundfile. Errors show ``function``, the name of the calling function of torchaudio.
 
     Raises:
-        AudioFileError: torchaudio has no such backend, or the C library of soundfile is missing.
+        AudioFileError: ``backend`` is not a backend of torchaudio, or the C library of soundfile is missing.
         MissingExtraError: soundfile is not installed.
     """
     if backend not in (None, "soundfile", "sox", "ffmpeg"):

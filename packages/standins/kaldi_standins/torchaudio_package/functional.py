@@ -295,13 +295,13 @@ def make_sinc_filters(
     cutoff = min(period, phases) * rolloff
     reach = math.ceil(width * period / cutoff)
     tap_times = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
-    time = (cutoff * (tap_times - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
+    times = (cutoff * (tap_times - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
     if METHODS[method] == "kaiser":
-        shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=time.dtype)
-        window = torch.i0(shape * torch.sqrt(1 - (time / width) ** 2)) / torch.i0(shape)
+        shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=times.dtype)
+        window = torch.i0(shape * torch.sqrt(1 - (times / width) ** 2)) / torch.i0(shape)
     else:
-        window = torch.cos(math.pi / 2 * time / width) ** 2
-    return (torch.sinc(time) * window * cutoff / period).to(dtype or torch.float32)
+        window = torch.cos(math.pi / 2 * times / width) ** 2
+    return (torch.sinc(times) * window * cutoff / period).to(dtype or torch.float32)
 
 
 def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:

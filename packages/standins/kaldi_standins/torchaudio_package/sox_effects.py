@@ -151,7 +151,7 @@ def _apply_norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, F
 
 
 def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
-    """Mix or copy channels to get ``count`` channels.
+    """Mix or copy channels to get ``count`` channels. Raise ValueError unless ``count`` is a positive integer.
 
     Output i is the mean of inputs i, i + count, ... Without such inputs, output i is a copy of input ``i % inputs``.
     """
