@@ -277,7 +277,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus; None normalizes each utterance by its own. Do not normalize ``skip_dims``."""
+        """Set the statistics of a corpus, or None for the statistics of each utterance. ``skip_dims`` are left out."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (

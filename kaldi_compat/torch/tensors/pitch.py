@@ -92,11 +92,11 @@ def track_batch(
         for block in ([windows] if traced else torch.split(windows, _BLOCK, -2))
     ]
     inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
-    energy = compute_variances(signal, schedule.samples.clamp(min=1))
-    better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    is_recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
+    variance = compute_variances(signal, schedule.samples.clamp(min=1))
+    new_variance = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
+    is_repeated = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        search_nccf = compute_search_nccf(inner, norm, energy, better_energy, is_recomputed, constants)
+        search_nccf = compute_search_nccf(inner, norm, variance, new_variance, is_repeated, constants)
         path = find_cheapest_paths(compute_local_costs(search_nccf, tables), constants.step, frames)
     return zero_padding(gather_path_features(compute_nccf(inner, norm, 0.0), path, tables), frames), frames
 
@@ -247,36 +247,36 @@ def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
 
 
 def compute_search_nccf(
-    inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, is_recomputed: Tensor, constants: PitchConstants
+    inner: Tensor, norm: Tensor, variance: Tensor, new_variance: Tensor, is_repeated: Tensor, constants: PitchConstants
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
 
-    If the energy has changed much when frames are searched again, their correlation is scaled for the new ballast.
+    If the variance has changed much when the search is repeated, the correlation is scaled for the new ballast.
 
     Args:
         inner, norm: ``(..., frames, lags)``: results of :func:`correlate_windows`.
-        energy: ``(..., frames)``: variance from which the ballast of each frame is computed.
-        better_energy: ``(..., 1)``: variance that is known when frames are searched again.
-        is_recomputed: ``(..., frames)``: mask of the frames that are searched again.
+        variance: ``(..., frames)``: variance from which the ballast of each frame is computed.
+        new_variance: ``(..., 1)``: variance that is known when the search is repeated.
+        is_repeated: ``(..., frames)``: mask of the frames whose search is repeated.
         constants: constants of the tracker.
     """
-    ballast = _compute_ballast(energy, constants)
+    ballast = _compute_ballast(variance, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Like Kaldi's ApproxEqual, compare with the sum of both energies. If the energy of one frame has changed, all
-    # frames that are searched again are scaled.
-    has_changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
-    has_changed = (has_changed & is_recomputed).any(-1)[..., None] & is_recomputed
+    # Like Kaldi's ApproxEqual, compare with the sum of both variances. If the variance of one frame has changed, all
+    # frames whose search is repeated are scaled.
+    has_changed = abs(variance - new_variance) > _ENERGY_CHANGE * (abs(variance) + abs(new_variance))
+    has_changed = (has_changed & is_repeated).any(-1)[..., None] & is_repeated
     average = norm.mean(-1).double()
-    old_norm, new_norm = ballast + average, _compute_ballast(better_energy, constants) + average
+    old_norm, new_norm = ballast + average, _compute_ballast(new_variance, constants) + average
     # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
     is_scaled = has_changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
     ratio = torch.where(is_scaled, old_norm, 1.0) / torch.where(is_scaled, new_norm, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
 
 
-def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
+def _compute_ballast(variance: Tensor, constants: PitchConstants) -> Tensor:
     """Compute the ballast, which is added to the product of two energies, from the variance of the audio."""
-    return (energy * constants.window) ** 2 * constants.ballast
+    return (variance * constants.window) ** 2 * constants.ballast
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
