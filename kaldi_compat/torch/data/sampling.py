@@ -362,7 +362,7 @@ class _Batches(Iterator[list[int]]):
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
-    """Convert lengths, or the frames or else seconds of a data directory, to an int64 or float64 array (utterances,).
+    """Convert lengths, or a data directory's lengths in frames or else seconds, to int64 or float64 (utterances,).
 
     Raises:
         OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.

@@ -116,11 +116,11 @@ class SpecAugment(nn.Module):
         if self.time_warp > 0:
             batch = _warp_time(batch, counts, warp_draws[:, 0], self.time_warp)
         is_valid = (torch.arange(longest, device=batch.device) < counts)[..., None]
-        max_width = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
+        max_frames = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
         dims = torch.full_like(counts, dim)
-        is_masked = _mask_intervals(longest, counts, max_width, time_draws)[..., None]
-        max_width = dims.clamp(max=self.frequency_mask)
-        is_masked = is_masked | _mask_intervals(dim, dims, max_width, frequency_draws)[:, None]
+        is_masked = _mask_intervals(longest, counts, max_frames, time_draws)[..., None]
+        max_columns = dims.clamp(max=self.frequency_mask)
+        is_masked = is_masked | _mask_intervals(dim, dims, max_columns, frequency_draws)[:, None]
         fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, is_valid)
         return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 

@@ -82,7 +82,7 @@ class Fbank(FbankConstructor, MelFeature):
         return self._apply_filter_bank(powers if self.options.use_power else raise_to_power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Return the logs of mel energies (the energies without ``use_log_fbank``), and add the log energy if passed.
+        """Return mel energies, or with ``use_log_fbank`` their logs, and a column with the log energy if it is passed.
 
         Args:
             energies: mel energies, shape (..., num_mel_bins).

@@ -277,7 +277,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None for the statistics of each utterance. ``skip_dims`` are left out."""
+        """Set the statistics of a corpus, or None to use each utterance's. Columns in ``skip_dims`` are not changed."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (
