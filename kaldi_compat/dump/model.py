@@ -120,7 +120,7 @@ class DeviceExtractor:
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name. Audio is float32 (T,) from -1 to 1, and rates are in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
-        with guard_user_code(self.source.label), torch.inference(*settings) if torch else nullcontext():
+        with guard_user_code(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
             return [self._convert_output(output) for output in outputs]
 
@@ -140,7 +140,7 @@ class DeviceExtractor:
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
         torch = get_torch_extractors()
-        return isinstance(error, MemoryError) or (torch is not None and torch.is_memory_error(error))
+        return isinstance(error, MemoryError) or (torch is not None and torch.release_after_memory_error(error))
 
     def is_lost(self) -> bool:
         """Return True if the GPU of the extractor no longer works."""

@@ -127,11 +127,11 @@ class PackedComputer(SpectralComputer):
     def _start_row(self, parts: Sequence[Part]) -> Pending:
         """Pack utterances into a row, and start computing and fetching their features."""
         transfers = self.transfers
-        with transfers.inference("pack"):
+        with transfers.profile_inference("pack"):
             row = pack_utterances(parts, self.frame_options, pinned=transfers.pins_memory)
-        with transfers.inference("compute"):
+        with transfers.profile_inference("compute"):
             features = self._compute_features(row, parts)
-        with transfers.inference("compress"):
+        with transfers.profile_inference("compress"):
             return self._fetch_features(features, row, parts)
 
     def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
@@ -152,7 +152,7 @@ class PackedComputer(SpectralComputer):
         packed = self._compress_matrices(features, row)
         is_compressed = bool(packed)
         tensors = [tensor for group in packed for tensor in group.tensors]
-        wait = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
+        wait = self.transfers.fetch_tensors([*tensors, *([] if is_compressed else [features])])
         ranges = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
         def collect_results() -> list[FeaturesOrFailure]:
@@ -169,7 +169,7 @@ class PackedComputer(SpectralComputer):
                 # fetched uncompressed, and the encoder on the CPU handles them.
                 uncompressed_indices = [i for i, head in enumerate(heads) if head is None]
                 matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
-                fetched_matrices = self.transfers.fetch(matrices, computed=True)() if matrices else []
+                fetched_matrices = self.transfers.fetch_tensors(matrices, computed=True)() if matrices else []
                 values = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}

@@ -84,7 +84,7 @@ class WindowFlow(abc.ABC):
         counts = maximum(known_count - self.done, 0)
         frames = self._compute_frames(self.done, counts)
         done = self.done + counts
-        history.keep_from(self._find_oldest_needed(done, end), ended)
+        history.discard_before(self._find_oldest_needed(done, end), ended)
         self.done = where(ended, 0, done)
         return frames, counts
 
@@ -181,7 +181,7 @@ class ArrayHistory:
         self.buffer[: len(past)] = past
         self.origin = self.start
 
-    def keep_from(self, start: int, ended: bool) -> None:
+    def discard_before(self, start: int, ended: bool) -> None:
         """Discard the samples before ``start``, and all samples of a stream that has ended."""
         self.start = min(max(start, self.start), self.end)
         if self.start - self.origin > SPACE:  # Copy the samples to free a buffer that a long chunk has enlarged.
@@ -246,7 +246,7 @@ class ChunkStream(AudioFlow):
         features = self._compute_frames(self.done, count)
         self.done += count
         if history.end - history.start > SPACE // 2:  # Discarding copies the remaining samples, so it is rare.
-            history.keep_from(self._find_oldest_needed(self.done, history.end), False)
+            history.discard_before(self._find_oldest_needed(self.done, history.end), False)
         return features
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

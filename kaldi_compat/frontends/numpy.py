@@ -270,7 +270,7 @@ class _FrameHistory:
         self.frames = chunk if self.frames is None else np.concatenate((self.frames, chunk))
         self.end += length
 
-    def keep_from(self, start: int, ended: bool) -> None:
+    def discard_before(self, start: int, ended: bool) -> None:
         """Discard the frames before ``start``, and all frames if the utterance has ended."""
         if ended:
             self.frames, self.start, self.end = None, 0, 0

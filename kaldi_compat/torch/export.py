@@ -136,11 +136,11 @@ def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -
 
 
 def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
-    """Export a front end with torch's exporter. Raise FeatureError if PyTorch is too old or a package is missing."""
+    """Return the ``ONNXProgram`` of a front end. Raise FeatureError if PyTorch is too old or a package is missing."""
     if not hasattr(getattr(torch.export, "Dim", None), "AUTO"):
         raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
     auto = torch.export.Dim.AUTO
-    axes = ({0: auto, 1: auto}, {0: auto})[: len(example)]
+    axes = ({0: auto, 1: auto}, {0: auto})[: len(example)]  # All axes of the samples and lengths may vary.
     with _silence_exporter():
         try:
             return torch.onnx.export(

@@ -36,7 +36,7 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad_audio(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Pad arrays of audio with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` in samples, on a device."""
+    """Pad audio ``(samples,)`` with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
@@ -46,11 +46,11 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
     """Copy a tensor to an array, with floating-point values as float32. The wait for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
-    return Transfers(tensor.device).fetch([tensor])()[0]
+    return Transfers(tensor.device).fetch_tensors([tensor])()[0]
 
 
 @contextlib.contextmanager
-def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
+def enter_inference(device: str, dtype: str, threads: int) -> Iterator[None]:
     """Run a ``with`` block without gradients, with ``threads`` threads on the CPU, and with autocast to ``dtype``.
 
     ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
@@ -64,8 +64,8 @@ def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
         torch.set_num_threads(previous_threads)
 
 
-def is_memory_error(error: BaseException) -> bool:
-    """Return True if an error is about insufficient memory. In this case, also release the GPU's unused memory."""
+def release_after_memory_error(error: BaseException) -> bool:
+    """Release the GPU's unused memory and return True if an error is about insufficient memory, else return False."""
     is_full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
     if is_full:
         release_memory()
@@ -109,7 +109,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def iterate_tensor(value: Any) -> Iterator[str | memoryview]:
-    """Yield a description and the bytes of a tensor or storage, which do not depend on the device.
+    """Yield the type, shape and bytes of a tensor or storage, for a checksum that does not depend on its device.
 
     Raises:
         ValueError: the tensor has no values, because it is lazy or on the device meta.
@@ -165,6 +165,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
 
     Raises:
         OptionError: the name is not a folder, and the model can neither be downloaded nor was downloaded before.
+        MissingExtraError: huggingface_hub is not installed.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
@@ -215,6 +216,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
+        # None lets transformers load pickled weights if there are no safetensors.
         model, report = _load_model(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
@@ -242,16 +244,16 @@ def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
 
-    def load_with(attention: str) -> Any:
+    def load_with_attention(attention: str) -> Any:
         config._attn_implementation = attention
         return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
 
     try:
-        return load_with("sdpa")
+        return load_with_attention("sdpa")
     except ValueError as error:
-        if "scaled_dot_product_attention" not in str(error):
+        if "scaled_dot_product_attention" not in str(error):  # Transformers' message for a model without this kernel.
             raise
-    return load_with("eager")
+    return load_with_attention("eager")
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,7 @@ class _Pretrained:
     ``layers`` are the layers or codebooks to return. If it is empty, the last layer or all codebooks are returned.
 
     Attributes:
+        model, processor: the model and its feature extractor.
         sample_rate: sampling rate of the audio in Hz.
         frame_shift: seconds from frame to frame; None if the configuration of the model does not contain this number.
         max_samples: number of samples that the feature extractor pads or cuts all audio to; None if it does neither.
@@ -286,7 +289,7 @@ class _Pretrained:
         stride = getattr(model.config, "inputs_to_logits_ratio", None)
         self.frame_shift = stride / self.sample_rate if stride else None
         self.max_samples = _find_max_samples(processor)
-        self.length_functions = _find_length_functions(model)
+        self.length_functions = _find_length_functions(model)  # Functions from an input length to a number of rows.
 
     def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
         """Compute the inputs of the model for a batch, on the device of the model.
@@ -323,29 +326,30 @@ class _Pretrained:
             tensors[mask_name] = mask
         return _Inputs({name: to_device(value, device) for name, value in tensors.items()}, width, lengths)
 
-    def count_rows(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
+    def count_rows(self, inputs: _Inputs, num_rows: int, num_utterances: int, mask: Tensor | None = None) -> list[int]:
         """Return the number of rows of each utterance without padding.
 
         Args:
             inputs: result of :meth:`make_inputs`.
-            rows: number of rows of the padded output.
-            utterances: number of utterances.
+            num_rows: number of rows of the padded output.
+            num_utterances: number of utterances.
             mask: mask of the output (B, rows) if the model returns a mask.
 
         Raises:
             ValueError: there are several utterances, and the model does not report their padding.
         """
-        if mask is not None and mask.shape == (utterances, rows):
+        if mask is not None and mask.shape == (num_utterances, num_rows):
             return [int(count) for count in mask.sum(-1)]
+        # int is the identity function, for a model with one row for each sample or frame of its input.
         functions: list[Callable[[int], int]] = [*self.length_functions, int]
         for output_length in functions:
             # A function that does not give the number of rows of the padded batch computes the length of a different
             # output.
-            if inputs.width and output_length(inputs.width) == rows:
+            if inputs.width and output_length(inputs.width) == num_rows:
                 return [output_length(length) for length in inputs.lengths]
-        if utterances > 1:
+        if num_utterances > 1:
             raise ValueError("the model does not report which rows are padding: compute single utterances")
-        return [rows]
+        return [num_rows]
 
 
 def _find_max_samples(processor: Any) -> int | None:
@@ -358,6 +362,7 @@ def _find_max_samples(processor: Any) -> int | None:
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return functions that compute the number of rows of an output of a model from the length of the input."""
+    # Methods of models of transformers.
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.
@@ -387,13 +392,13 @@ class _Encoder(_Pretrained):
         super().__init__(model, processor, layers)
         if model.config.is_encoder_decoder:
             model = self.model = model.get_encoder()
-        inner = getattr(model, "encoder", model)
-        if not hasattr(inner, "layers"):
+        encoder = getattr(model, "encoder", model)
+        if not hasattr(encoder, "layers"):
             raise OptionError(
                 f"{folder} is a {type(model).__name__}, which has no encoder with layers: "
                 "give the folder of an encoder or a codec"
             )
-        self.num_layers = len(inner.layers)
+        self.num_layers = len(encoder.layers)
         self.layers = self.layers or [self.num_layers]
         deepest = max(self.layers)
         if deepest > self.num_layers:
@@ -401,18 +406,18 @@ class _Encoder(_Pretrained):
                 f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.num_layers}"
             )
         if 0 < deepest < self.num_layers:
-            inner.layers = inner.layers[:deepest]  # Skip deeper layers, whose states are not requested.
-        self.states: dict[int, Tensor] = {}
+            encoder.layers = encoder.layers[:deepest]  # Skip deeper layers, whose states are not requested.
+        self.states: dict[int, Tensor] = {}  # States of the latest call, by layer, without the last layer.
         for layer in set(self.layers) - {self.num_layers}:
             if layer == 0:
-                inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
+                encoder.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
-                inner.layers[layer - 1].register_forward_hook(partial(self._keep_output, layer))
+                encoder.layers[layer - 1].register_forward_hook(partial(self._keep_output, layer))
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
-    def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Store the input of the first layer as the states of layer 0. PyTorch calls this hook before the layer."""
-        self.states[0] = arguments[0] if arguments else named["hidden_states"]
+        self.states[0] = arguments[0] if arguments else keywords["hidden_states"]
 
     def _keep_output(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
         """Store the output of the layer ``layer`` as its states. PyTorch calls this hook after the layer."""
@@ -438,9 +443,9 @@ class _Codec(_Pretrained):
     """
 
     def __call__(self, audio: Audio) -> Any:
-        """Compute the codes, and the number of rows of each utterance. Raise ValueError for a codec with chunks."""
+        """Compute codes and row counts. Raise ValueError if there are several chunks, or a codebook does not exist."""
         inputs = self.make_inputs(audio, "padding_mask")
-        if type(self.model).__name__.startswith("Dac"):
+        if type(self.model).__name__.startswith("Dac"):  # DacModel.encode takes no mask.
             inputs.tensors.pop("padding_mask", None)
         codes = self.model.encode(**inputs.tensors).audio_codes
         if codes.dim() == 4:  # EnCodec returns (chunks, B, codebooks, rows).

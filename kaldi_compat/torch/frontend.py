@@ -83,12 +83,12 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         dft: Dft = "fft",
     ) -> None:
         super().__init__()
-        self.preset, numbers = load_preset(preset, statistics, dither)
+        self.preset, loaded_statistics = load_preset(preset, statistics, dither)
         self.resample = resample
         self.engine: Engine = engine
         self.dft: Dft = dft
         self.feature = self._make_feature(self.preset.feature_options)
-        self.steps = nn.ModuleList(_make_step(step, numbers) for step in self.preset.steps)
+        self.steps = nn.ModuleList(_make_step(step, loaded_statistics) for step in self.preset.steps)
 
     @classmethod
     def from_preset(
@@ -159,8 +159,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             return self._compute_model_input(audio)
         audio = prepare_audio(array, lengths, rate, self.preset, self.feature.size, resample_rows)
         if self.preset.shortens_frame or not is_exact(self.feature):
-            ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
-            audio = CheckedAudio(torch.from_numpy(audio.samples), ends)
+            row_lengths = None if audio.lengths is None else torch.as_tensor(audio.lengths)
+            audio = CheckedAudio(torch.from_numpy(audio.samples), row_lengths)
         return self._compute_model_input(audio)
 
     def stream(self, slots: int = 1) -> FrontendStream:
@@ -190,11 +190,11 @@ def _resample(audio: Tensor, ends: Tensor | None, rate: int, target: int) -> Ten
 
 def _make_step(step: Step, statistics: Statistics | None) -> nn.Module:
     """Return the module of a step after the feature, with the statistics of the model if the step needs them."""
-    kind: Any = getattr(model_input, STEPS[step.kind].module)
+    step_class: Any = getattr(model_input, STEPS[step.kind].module)
     if step.statistics:
-        module: nn.Module = kind(statistics)
+        module: nn.Module = step_class(statistics)
     else:
-        module = kind(options=step.options)
+        module = step_class(options=step.options)
     return module
 
 

@@ -80,8 +80,8 @@ class _Target:
     table_name: str  # File or rspecifier of the table, which error messages name.
     convert: Callable[[Any], object] | None  # Conversion of a value of the table, or None for no conversion.
 
-    def get(self, key: str) -> Any:
-        """Return the target of an utterance.
+    def look_up(self, key: str) -> Any:
+        """Return the converted target of the utterance ``key``.
 
         Raises:
             MissingKeyError: the table has no target of the utterance.
@@ -149,8 +149,8 @@ class Annotations:
         self._tokenizer = tokenizer
         self.speakers: list[str] = []
         if utt2spk is not None:
-            speakers = self._add_lines("speaker", find_file(utt2spk, "utt2spk"))
-            self.speakers = sorted({speaker for _, speaker in speakers.items()})
+            script = self._add_lines("speaker", find_file(utt2spk, "utt2spk"))
+            self.speakers = sorted({speaker for _, speaker in script.items()})
         self._speaker_labels = {speaker: index for index, speaker in enumerate(self.speakers)}
         if isinstance(labels, Mapping):
             self._add_target("label", labels, "the mapping")
@@ -188,7 +188,7 @@ class Annotations:
         return script
 
     def locate_target(self, name: str) -> str:
-        """Return the file or rspecifier of a target, or an empty string if there is no such target."""
+        """Return the file or rspecifier of the target ``name``, or an empty string if the target does not exist."""
         return next((target.table_name for target in self._targets if target.name == name), "")
 
     def __iter__(self) -> Iterator[str]:
@@ -208,10 +208,10 @@ class Annotations:
             seed: seed of the utterance for random changes, which is stored with the utterance.
 
         Raises:
-            MissingKeyError: a target is missing.
+            ArkError: a target is missing (MissingKeyError) or cannot be read.
             KaldiCompatError: a label or transcript is invalid, or the tokenizer does not return a list of integers.
         """
-        targets = {target.name: target.get(key) for target in self._targets}
+        targets = {target.name: target.look_up(key) for target in self._targets}
         if "speaker" in targets:
             targets["speaker_label"] = self._speaker_labels[targets["speaker"]]
         if self._tokenizer is not None:

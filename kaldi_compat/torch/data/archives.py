@@ -112,17 +112,20 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     @repeat_errors
     def _read_utterances(self, reader: int, num_readers: int) -> Iterator[Utterance]:
-        """Yield the utterances of one reader. ``reader`` is its index, from 0 to ``num_readers - 1``."""
+        """Yield the utterances of the reader with the index ``reader``, from 0 to ``num_readers - 1``.
+
+        With ``on_error="skip"``, skip an unreadable utterance, or the rest of a damaged table.
+        """
         has_own_tables = len(self._rspecifiers) >= num_readers
-        index = 0  # Number of entries read so far, in all tables.
+        num_read = 0  # Number of entries read so far, in all tables.
         for rspecifier in self._rspecifiers[reader::num_readers] if has_own_tables else self._rspecifiers:
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
                 rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:
                 try:
                     for key, load in table.entries():
-                        is_own = has_own_tables or index % num_readers == reader
-                        index += 1
+                        is_own = has_own_tables or num_read % num_readers == reader
+                        num_read += 1
                         if is_own and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
                             make = partial(self._items.make_utterance, key, partial(_load_tensor, load))
                             if (utterance := self._skipped.read_or_skip(key, make)) is not None:

@@ -45,12 +45,12 @@ def check_functions(**functions: Any) -> None:
 
 
 def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:
-    """Return the file ``name`` in a data directory, or the path itself if it is not a directory."""
+    """Return the path of the file ``name`` in the data directory ``path``, or ``path`` if it is not a directory."""
     return os.path.join(path, name) if os.path.isdir(path) else path
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the sampling rate in Hz of the audio that a feature expects, or None if it has no such rate."""
+    """Return the sampling rate in Hz of the audio that a feature expects, or None if the feature does not name it."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):

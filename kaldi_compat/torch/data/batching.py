@@ -148,7 +148,7 @@ class Utterance:
 
     @property
     def target_frames(self) -> int | None:
-        """Number of frames of the alignment or of the posteriors, the smaller of both, or None without either."""
+        """Number of frames of the alignment or of the posteriors. With both, the smaller number; without both, None."""
         targets = [self.alignment, self.posteriors and self.posteriors.classes]
         return min((len(target) for target in targets if target is not None), default=None)
 
@@ -197,14 +197,14 @@ class Batch:
 
     def _map_tensors(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Return a copy of the batch with ``function`` applied to every tensor."""
-        changed: dict[str, Tensor | Posteriors] = {}
+        results: dict[str, Tensor | Posteriors] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Tensor):
-                changed[field.name] = function(value)
+                results[field.name] = function(value)
             elif isinstance(value, Posteriors):
-                changed[field.name] = Posteriors(*map(function, value))
-        return dataclasses.replace(self, **changed)  # type: ignore[arg-type]
+                results[field.name] = Posteriors(*map(function, value))
+        return dataclasses.replace(self, **results)  # type: ignore[arg-type]
 
     def pin_memory(self) -> Batch:
         """Return the batch in pinned memory. ``DataLoader(pin_memory=True)`` calls this method."""
@@ -276,7 +276,7 @@ def _stack_numbers(values: list[int | None]) -> Tensor | None:
 
 
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
-    """Pad the posteriors of utterances to one batch ``(B, longest, max_classes)``."""
+    """Pad posteriors ``(frames, classes)`` of ``B`` utterances with class 0 of weight 0: ``(B, longest, classes)``."""
     max_classes = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
         pad([torch.nn.functional.pad(tensor, (0, max_classes - tensor.shape[1])) for tensor in tensors])[0]
@@ -295,7 +295,13 @@ default_collate_fn_map[Utterance] = _collate_by_default
 
 
 def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
-    """Return the labels of a batch in the form that :class:`Batch` describes."""
+    """Convert the labels of ``B`` utterances.
+
+    Returns:
+        For integers, a tensor ``(B,)``. For sequences of integers, a tensor ``(B, longest)``, padded with
+        :data:`ALIGNMENT_PADDING`. For other labels, or if only some utterances have a label, ``labels``. None if no
+        utterance has a label.
+    """
     if all(label is None for label in labels):
         return None
     if all(isinstance(label, (int, np.integer)) for label in labels):
@@ -306,7 +312,7 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 
 
 def _convert_integers(label: object) -> Tensor | None:
-    """Convert a tensor, list, tuple or array of integers to an int64 tensor, or return None for other labels."""
+    """Convert a tensor, list, tuple or array ``(n,)`` of integers to an int64 tensor. Return None for other labels."""
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex())
         return label.to(torch.int64) if label.ndim == 1 and is_integer else None

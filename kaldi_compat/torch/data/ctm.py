@@ -48,9 +48,9 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         with open_input(decode_file_name(file), access=access) as opened:
             self.name = opened.source.name
             for line in filter(bytes.strip, opened.source.read_text().splitlines()):
-                key, *rest = line.split(None, 1)
+                key, *fields = line.split(None, 1)  # A line without fields after the key fails when it is parsed.
                 if not key.startswith(b";;"):
-                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(rest) + b"\n"
+                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(fields) + b"\n"
             opened.finish()
 
     def __getitem__(self, key: str) -> tuple[Word, ...]:
@@ -65,17 +65,17 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         return len(self._lines)
 
     def _parse_word(self, key: str, line: bytearray) -> Word:
-        """Parse the part of a line after the key ``key`` of its utterance. Raise FormatError for an invalid line."""
-        fields = line.decode("utf-8", "surrogateescape")
+        """Parse a line of the utterance ``key``, without its key. Raise FormatError for an invalid line."""
+        columns = line.decode("utf-8", "surrogateescape")
         try:
-            _, start, duration, word, *confidence = fields.split()
+            _, start, duration, word, *confidence = columns.split()
             parsed = Word(word, float(start), float(duration), *map(float, confidence))
             if 0 <= parsed.duration < math.inf and math.isfinite(parsed.start):
                 return parsed
         except (ValueError, TypeError):
             pass
         raise FormatError(
-            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {fields!r}",
+            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {columns!r}",
             file=self.name,
             key=key,
         )

@@ -39,7 +39,7 @@ from kaldi_compat.torch.data.arguments import (
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe_items
-from kaldi_compat.torch.data.places import find_script, load_named, to_writable_tensor
+from kaldi_compat.torch.data.places import find_script, load_object, to_writable_tensor
 from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
 
@@ -60,8 +60,8 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         self._items = items
         self._lines = np.arange(len(listing))  # Indices of the lines of the utterances that the data set returns.
         if drop_incomplete:
-            complete = [items.annotations.has_all_targets(key) for key in listing]
-            self._lines = self._lines[np.array(complete, bool)]
+            are_complete = [items.annotations.has_all_targets(key) for key in listing]
+            self._lines = self._lines[np.array(are_complete, bool)]
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -78,7 +78,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         )
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
-        """Return the utterances of a batch for a ``DataLoader``. Readable utterances replace skipped utterances."""
+        """Return utterances of a batch. Readable utterances, from the batch if possible, replace skipped utterances."""
         utterances = [self._read_utterance(index) for index in indices]
         readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
         return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
@@ -96,7 +96,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return self._skipped.read_or_skip(key, partial(self._make_utterance, key, location))
 
     def _make_utterance(self, key: str, location: str) -> Utterance:
-        """Return the utterance ``key`` with its targets. ``location`` is its entry in the script file."""
+        """Return the utterance ``key`` with its targets. For ``location``, see :meth:`_read_input`."""
         return self._items.make_utterance(key, partial(self._read_input, key, location))
 
     @property
@@ -109,7 +109,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return f"<{type(self).__name__} of {self._listing.name}: {contents}>"
 
     def _describe_details(self) -> str:
-        """Return the settings of the subclass for ``repr``."""
+        """Return the settings of a subclass for ``repr``. By default, there are no settings."""
         return ""
 
     def _repr_html_(self) -> str:
@@ -122,12 +122,15 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
     def _read_input(self, key: str, location: str, seed: int) -> Tensor:
         """Read the input of the utterance ``key``. ``seed`` determines its random changes.
 
-        ``location`` is the rest of the line of the utterance in the script file or the file ``segments``.
+        ``location`` is the string after the key in the script file or in the file ``segments``.
         """
         raise NotImplementedError
 
     def _read_lengths(self, file: Path, to_number: Callable[[str], float]) -> list[float]:
-        """Read the length of each utterance from a file of lines ``<key> <length>``, converted by ``to_number``."""
+        """Return the length of each utterance in the unit of ``file``, or 0 if the utterance is skipped.
+
+        The lines of the file are ``<key> <length>``. ``to_number`` converts the string of a length.
+        """
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
@@ -137,7 +140,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._measure_length(key, partial(parse_length, key)) for key in self.keys]
 
     def _measure_length(self, key: str, measure: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the result of ``measure``, the length of the utterance ``key``, or 0 if the utterance is skipped."""
+        """Return the length that ``measure`` computes for the utterance ``key``, or 0 if the utterance is skipped."""
         return self._skipped.read_or_skip(key, measure) or 0
 
 
@@ -209,7 +212,7 @@ class FeatureDataset(_KeyedDataset):
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
 
     def _read_input(self, key: str, location: str, seed: int) -> Tensor:
-        return to_writable_tensor(load_named(self._loader(), key, location))
+        return to_writable_tensor(load_object(self._loader(), key, location))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
         """Return the number of frames of each utterance, for a sampler. Skipped utterances have 0 frames.
@@ -227,7 +230,7 @@ class FeatureDataset(_KeyedDataset):
         return [self._measure_length(key, partial(self._read_num_frames, key, location)) for key, location in lines]
 
     def _read_num_frames(self, key: str, location: str) -> int:
-        return int(load_named(self._shapes(), key, location).shape[0])
+        return int(load_object(self._shapes(), key, location).shape[0])
 
 
 class WaveDataset(_KeyedDataset):
@@ -311,17 +314,18 @@ class WaveDataset(_KeyedDataset):
         check_functions(augment=augment, feature=feature)
         self._augment, self._feature, self._feature_rate = augment, feature, find_rate(feature)
         # If wav is a file, find_file returns wav itself.
-        if segments is None and os.path.isfile(in_directory := find_file(wav, "segments")) and in_directory != wav:
-            segments = in_directory
+        if segments is None and os.path.isfile(segments_file := find_file(wav, "segments")) and segments_file != wav:
+            segments = segments_file
         wav = find_script(find_file(wav, "wav.scp"))
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
-        draws = augment is not None or feature is not None
-        items = Items(annotations, Seeds(seed), transform, length_tolerance, draws)
+        draws_numbers = augment is not None or feature is not None
+        items = Items(annotations, Seeds(seed), transform, length_tolerance, draws_numbers)
         super().__init__(listing, items, drop_incomplete, on_error)
         recordings.check_unique()
-        self._recordings = None if segments is None else recordings
+        self._recordings = None if segments is None else recordings  # None if the listing has the recordings.
         self._channel = None if channel is None else check_whole_number("channel", channel)
+        # Sampling rate in Hz that all audio is resampled to, or None to keep the rate of the audio.
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
         # For segments, the codec reads only the requested part of a recording.
@@ -339,7 +343,7 @@ class WaveDataset(_KeyedDataset):
 
     def _make_utterance(self, key: str, location: str) -> Utterance:
         """Return an utterance with its targets. The times of its words are scaled by its speed factor."""
-        rate_read: list[float] = []
+        rate_read: list[float] = []  # _read_audio appends the sampling rate, because its result is the input alone.
         utterance = self._items.make_utterance(key, partial(self._read_audio, key, location, rate_read))
         utterance = replace(utterance, sample_frequency=rate_read[0])
         if not utterance.words or self._speeds == (1.0,):
@@ -349,9 +353,12 @@ class WaveDataset(_KeyedDataset):
         return replace(utterance, words=tuple(words))
 
     def _read_audio(self, key: str, location: str, rate_read: list[float], seed: int) -> Tensor:
-        """Return the audio of an utterance, or its features. Append its sampling rate in Hz to ``rate_read``."""
+        """Return the audio ``(samples,)`` of an utterance, or its features if the data set has ``feature``.
+
+        ``seed`` determines the speed factor. The sampling rate of the audio in Hz is appended to ``rate_read``.
+        """
         segment, recording, recording_location = self._locate_audio(key, location)
-        wave = _select_channel(load_named(self._loader(), recording, recording_location), key, segment, self._channel)
+        wave = _select_channel(load_object(self._loader(), recording, recording_location), key, segment, self._channel)
         samples, rate = wave.samples[0], self._rate or wave.sample_frequency
         rates = self._choose_rates(key, wave.sample_frequency, seed)
         if rates is not None:
@@ -395,7 +402,9 @@ class WaveDataset(_KeyedDataset):
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler, or 0 if it is skipped.
+        """Return the number of samples of each utterance in this epoch, for a sampler. Skipped utterances have 0.
+
+        The numbers include resampling and the random speed factors of the epoch.
 
         Args:
             utt2dur: path of the file ``utt2dur`` of durations in seconds, or of a data directory that contains the
@@ -431,7 +440,7 @@ class WaveDataset(_KeyedDataset):
         return [self._measure_length(key, partial(count_samples, key, location)) for key, location in lines]
 
     def _count_resampled(self, key: str, count: int, rate: float) -> int:
-        """Return the number of samples after resampling the utterance ``key``, which has ``count`` at ``rate`` Hz."""
+        """Return the number of samples of the utterance ``key`` after resampling ``count`` samples at ``rate`` Hz."""
         rates = self._choose_rates(key, rate, self._items.seeds.derive(key))
         return count if rates is None else int(count_resampled(count, *rates))
 
@@ -440,14 +449,14 @@ class WaveDataset(_KeyedDataset):
 
         If the header does not give the length, return the recording itself.
         """
-        info: WaveInfo = load_named(self._headers(), recording, location)
+        info: WaveInfo = load_object(self._headers(), recording, location)
         if info.sample_count is None:  # The header of a file written to a pipe has no length, so the audio is read.
-            return cast(Wave, load_named(self._loader(), recording, location))
+            return cast(Wave, load_object(self._loader(), recording, location))
         return Wave(info.sample_frequency, np.broadcast_to(np.int16(0), (info.channels, info.sample_count)))
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert the length of the utterance ``key`` in ``file`` by ``to_number``. Raise FormatError if it is invalid."""
+    """Convert the string of a length with ``to_number``. Raise FormatError, with ``file`` and ``key``, if it fails."""
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length

@@ -22,15 +22,15 @@ class InEachProcess(Generic[Value]):
     def __init__(
         self, open_value: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs
     ) -> None:
-        self._open = open_value, arguments, options
+        self._call = open_value, arguments, options  # The call that opens the value.
         self._opened: tuple[int, Value] | None = None  # Process ID, which changes after a fork, and value.
 
     def __call__(self) -> Value:
-        """Return the value of this process, and open it on the first call in the process."""
+        """Return the value of this process. The first call in the process opens the value."""
         if self._opened is None or self._opened[0] != os.getpid():
-            open_value, arguments, options = self._open
+            open_value, arguments, options = self._call
             self._opened = os.getpid(), open_value(*arguments, **options)
         return self._opened[1]
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_open": self._open, "_opened": None}
+        return {"_call": self._call, "_opened": None}

@@ -27,7 +27,7 @@ class Items:
     transform: Transform | None = None  # Function that is applied last to the input of an utterance, or None.
     # Maximum difference in frames between the lengths of input and targets. With None, the lengths are not compared.
     length_tolerance: int | None = None
-    draws: bool = False  # True if reading an input draws torch's random numbers, which must then be seeded.
+    draws_numbers: bool = False  # True if reading an input draws torch's random numbers, which must then be seeded.
 
     def __post_init__(self) -> None:
         check_tolerance(self.length_tolerance)
@@ -43,10 +43,10 @@ class Items:
         Raises:
             KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned a value
                 that is not a tensor, or the utterance is empty.
-            MissingKeyError: a target is missing.
+            ArkError: the input or a target is missing or cannot be read.
         """
         seed = self.seeds.derive(key)
-        with fork_seed(seed) if self.draws or self.transform is not None else nullcontext():
+        with fork_seed(seed) if self.draws_numbers or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
                 unit = "samples" if utterance.input.ndim == 1 else "frames"
@@ -75,8 +75,8 @@ class Items:
             return utterance
         if max(lengths.values()) > shortest + tolerance:
             tables = {name: self.annotations.locate_target(name) for name in lengths}
-            named = {f"{name} of {tables[name]}" if tables[name] else name: n for name, n in lengths.items()}
-            raise make_length_error(utterance.key, named, tolerance)
+            described = {f"{name} of {tables[name]}" if tables[name] else name: n for name, n in lengths.items()}
+            raise make_length_error(utterance.key, described, tolerance)
         return replace(
             utterance,
             input=utterance.input[:shortest],

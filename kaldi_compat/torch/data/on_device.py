@@ -55,7 +55,7 @@ class FeaturesOnDevice:
         self._length_tolerance = length_tolerance
         self._loader, self._device = loader, torch.device(device)
         self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
-        self._rate = find_rate(feature)
+        self._expected_rate = find_rate(feature)  # In Hz, or None if any rate is valid.
         self._augment = augment.to(device) if isinstance(augment, torch.nn.Module) else augment
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class FeaturesOnDevice:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield a batch of features on the device for each batch of audio."""
+        """Yield a batch of features on the device for each batch of audio. For errors, see the class."""
         for batch in self._loader:
             if batch.inputs.ndim != 2:
                 raise KaldiCompatError(
@@ -79,7 +79,7 @@ class FeaturesOnDevice:
                     "pass a loader of audio, such as a WaveDataset without feature="
                 )
             for key, rate in zip(batch.keys, batch.sample_frequencies or (), strict=False):
-                check_rate(key, rate, self._rate)
+                check_rate(key, rate, self._expected_rate)
             audio = batch.to(self._device)
             # One generator draws the numbers of the whole batch, so all seeds of the batch determine its seed.
             seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)

@@ -28,8 +28,8 @@ def find_script(file: Path) -> Path:
     return file if table is None else table.rxfilename
 
 
-def load_named(loader: Loader, key: str, rxfilename: str) -> Any:
-    """Load the object at ``rxfilename``. An ArkError that names no key gets the key ``key``."""
+def load_object(loader: Loader, key: str, rxfilename: str) -> Any:
+    """Load the object at ``rxfilename``. Add ``key`` to an ArkError without a key, so that the message shows it."""
     try:
         return loader.load(rxfilename)
     except io_ark.ArkError as error:

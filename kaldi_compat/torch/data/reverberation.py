@@ -17,7 +17,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
 from kaldi_compat.torch.data.annotations import Path
 from kaldi_compat.torch.data.each_process import InEachProcess
-from kaldi_compat.torch.data.places import find_script, load_named
+from kaldi_compat.torch.data.places import find_script, load_object
 
 FULL_SCALE = np.float32(1 << 15)  # Factor from floating-point samples in -1 to 1 to 16-bit samples.
 
@@ -72,16 +72,16 @@ class NoiseAndReverberation:
             raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)
         self._noises = None if noises is None else _Recordings(noises, access, relative_to)
-        rooms = impulse_responses
-        self._rooms = None if rooms is None else _Recordings(rooms, access, relative_to)
+        responses = impulse_responses
+        self._responses = None if responses is None else _Recordings(responses, access, relative_to)
         self._snrs = tuple(map(float, snrs))
-        self._noise_probability, self._room_probability = noise_probability, reverberation_probability
+        self._noise_probability, self._reverberation_probability = noise_probability, reverberation_probability
 
     def __repr__(self) -> str:
         snrs = "|".join(f"{snr:g}" for snr in self._snrs)
         noises = self._noises and f"{self._noise_probability:.0%} noise at {snrs} dB of {self._noises!r}"
-        rooms = self._rooms and f"{self._room_probability:.0%} reverberation of {self._rooms!r}"
-        return f"<NoiseAndReverberation: {', '.join(part for part in (noises, rooms) if part)}>"
+        responses = self._responses and f"{self._reverberation_probability:.0%} reverberation of {self._responses!r}"
+        return f"<NoiseAndReverberation: {', '.join(phrase for phrase in (noises, responses) if phrase)}>"
 
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
         """Add random noise and reverberation to audio, each with the probability that was passed to the class.
@@ -104,20 +104,21 @@ class NoiseAndReverberation:
             raise AudioError(
                 f"audio must be a tensor of 16-bit integers of shape (samples,), not {described}: convert the audio"
             )
-        probabilities = torch.tensor([self._noise_probability, self._room_probability])
+        probabilities = torch.tensor([self._noise_probability, self._reverberation_probability])
         adds_noise, adds_reverberation = (torch.rand(2) < probabilities).tolist()
-        room, noises = None, []
-        if self._rooms is not None and adds_reverberation:
-            room = self._rooms.load_random_recording(sample_frequency) / FULL_SCALE
+        impulse_response, noises = None, []
+        if self._responses is not None and adds_reverberation:
+            impulse_response = self._responses.load_random_recording(sample_frequency) / FULL_SCALE
         if self._noises is not None and adds_noise:
             recording = self._noises.load_random_recording(sample_frequency)
             spare = len(recording) - len(audio)
+            # A noise that is shorter than the audio may start at any of its samples, because it is repeated.
             start = _draw_below(spare + 1 if spare >= 0 else len(recording))
             excerpt = np.take(recording, np.arange(start, start + len(audio)), mode="wrap")
             noises = [AdditiveSignal(excerpt, self._snrs[_draw_below(len(self._snrs))])]
-        if room is None and not noises:
+        if impulse_response is None and not noises:
             return audio
-        changed = reverberate(audio.numpy().astype(np.float32), sample_frequency, room, noises)
+        changed = reverberate(audio.numpy().astype(np.float32), sample_frequency, impulse_response, noises)
         return torch.from_numpy(pcm16(changed)[0])
 
 
@@ -136,9 +137,9 @@ class _Recordings:
         return f"{len(self._script)} recordings of {self._script.name}"
 
     def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the first channel of a random recording, (samples,). Raise AudioError for a different rate in Hz."""
+        """Return the first channel (samples,) of a random recording. Raise AudioError if its sampling rate differs."""
         key, location = self._script.get_line(_draw_below(len(self._script)))
-        wave: Wave = load_named(self._loader(), key, location)
+        wave: Wave = load_object(self._loader(), key, location)
         if wave.sample_frequency != sample_frequency:
             raise AudioError(
                 f"{self._script.name}: {key} has a rate of {wave.sample_frequency:g} Hz, but the audio has "

@@ -118,6 +118,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
+        # A size is the padded length of a batch: its number of utterances times its longest length.
         sizes = {"max_frames": max_frames, "max_seconds": max_seconds}
         units = {"max_frames": 1.0, "max_seconds": check_positive_number("sample_frequency", sample_frequency)}
         limits = [check_positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
@@ -127,29 +128,31 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._batch_size = None if batch_size is None else check_whole_number("batch_size", batch_size, at_least=1)
         self._max_size = min(limits, default=None)
         self._shuffle, self._seed, self._drop_last = shuffle, check_whole_number("seed", seed), drop_last
+        # True fills batches in order of length. False divides each bucket evenly into batches.
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = find_rank_and_world_size(rank, world_size)
         self._num_buckets = check_whole_number("num_buckets", num_buckets, at_least=1)
-        self._limits = (
+        self._length_limits = (
             convert_number("min_length", min_length),
             math.inf if max_length is None else convert_number("max_length", max_length),
         )
-        by_length = np.argsort(-self._lengths, kind="stable")
+        by_length = np.argsort(-self._lengths, kind="stable")  # Indices of the utterances, the longest first.
         sorted_lengths = self._lengths[by_length]
-        self._by_length = by_length[(sorted_lengths >= self._limits[0]) & (sorted_lengths <= self._limits[1])]
+        shortest, longest = self._length_limits
+        self._by_length = by_length[(sorted_lengths >= shortest) & (sorted_lengths <= longest)]
         if not len(self._by_length):
-            raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g} (lengths are "
+            raise OptionError(f"no utterance has a length from {shortest:g} to {longest:g} (lengths are "
                               f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}): change these limits")  # fmt: skip
-        if self._max_size is not None and (too_long := int((self._lengths[self._by_length] > self._max_size).sum())):
+        if self._max_size is not None and (num_long := int((self._lengths[self._by_length] > self._max_size).sum())):
             message = (
-                f"the length of {too_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
+                f"the length of {num_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
             )
             advice = "pass max_length to leave them out"
-            if max_seconds is not None and sample_frequency == 1 and too_long == len(self._by_length):
+            if max_seconds is not None and sample_frequency == 1 and num_long == len(self._by_length):
                 advice = "pass sample_frequency if the lengths are not in seconds"
             warnings.warn(f"{message}each of them is a batch by itself: {advice}", stacklevel=2)
         shares = self._compute_shares()
-        self._full_batches = max(float(shares.sum()), 1.0)
+        self._full_batches = max(float(shares.sum()), 1.0)  # Approximate number of full batches.
         self._positions = _minimize_padding(self._lengths[self._by_length], shares) if shuffle else None
         self._epoch = 0
         self._num_returned = 0  # Number of batches of the epoch that the latest iteration has returned.
@@ -235,13 +238,13 @@ class BucketBatchSampler(Sampler[list[int]]):
     def _compute_fingerprint(self) -> list[float | None]:
         """Return the numbers that determine the batches, except for the seed and the epoch."""
         checksum = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
-        limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
+        settings = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
         # A state can be written as JSON, which has no infinity, so None stands for an infinite limit.
-        limits += [None if math.isinf(limit) else limit for limit in self._limits]
-        return [len(self._lengths), checksum, *limits, self._world_size]
+        settings += [None if math.isinf(limit) else limit for limit in self._length_limits]
+        return [len(self._lengths), checksum, *settings, self._world_size]
 
     def _compute_shares(self) -> npt.NDArray[np.float64]:
-        """Return the fraction of a full batch that each utterance fills, (utterances,), in the order of _by_length."""
+        """Return the fraction of a full batch that each utterance fills, (utterances,), longest first."""
         shares = np.full(len(self._by_length), 0.0 if self._batch_size is None else 1 / self._batch_size)
         return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 
@@ -252,8 +255,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         if self._drop_last:
             num_complete = len(batches.starts) - is_incomplete
             num_used = num_complete - num_complete % self._world_size
-            used = np.sort(rng.permutation(num_complete)[:num_used]) if self._shuffle else np.arange(num_used)
-            batches = batches.select_batches(used)
+            indices = np.sort(rng.permutation(num_complete)[:num_used]) if self._shuffle else np.arange(num_used)
+            batches = batches.select_batches(indices)
             if not len(batches.starts):
                 raise OptionError(
                     f"drop_last=True leaves no batches for world_size={self._world_size}, because the number of full "
@@ -275,6 +278,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             is_incomplete = not len(ends) or int(ends[-1]) < len(utterances)
             ends = np.append(ends, len(utterances)) if is_incomplete else ends
         else:
+            # A bucket is divided evenly, so that its batches have no incomplete last batch.
             buckets, is_incomplete = self._divide_into_buckets(self._positions, rng), False
             utterances = np.concatenate(buckets)
             ends = np.cumsum(np.concatenate([self._divide_bucket(bucket) for bucket in buckets]))
@@ -314,15 +318,15 @@ class BucketBatchSampler(Sampler[list[int]]):
             assert self._batch_size is not None
             batch_size = min(self._batch_size, len(utterances) + 1)
             return np.arange(batch_size, len(utterances) + 1, batch_size)
-        max_utterances, size = self._batch_size or len(utterances), self._max_size
+        max_utterances, max_size = self._batch_size or len(utterances), self._max_size
         ends: list[int] = []
         start, longest = 0, 0.0
         for end, length in enumerate(self._lengths[utterances].tolist()):
             longest = max(longest, length)
-            if end > start and longest * (end + 1 - start) > size:  # This utterance starts the next batch.
+            if end > start and longest * (end + 1 - start) > max_size:  # This utterance starts the next batch.
                 ends.append(end)
                 start, longest = end, length
-            if end + 1 - start == max_utterances or longest * (end + 2 - start) > size:  # The batch is full.
+            if end + 1 - start == max_utterances or longest * (end + 2 - start) > max_size:  # The batch is full.
                 ends.append(end + 1)
                 start, longest = end + 1, 0.0
         return np.array(ends, np.int64)
@@ -332,31 +336,37 @@ class _Batches(Iterator[list[int]]):
     """Iterator over the batches of an epoch from batch ``start`` on. It counts the returned batches in the sampler."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
-        self._sampler, self._plan, self._next = sampler, sampler._plan, start
+        self._sampler, self._plan = sampler, sampler._plan
+        self._next_index = start  # Index of the next batch in the plan.
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
         """Return the indices of the utterances of the next batch."""
         # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
         self._sampler._resume_at = 0
-        if self._next >= len(self._plan.starts):
+        if self._next_index >= len(self._plan.starts):
             raise StopIteration
-        batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()
-        self._next += 1
-        self._sampler._num_returned = self._next
+        start, end = self._plan.starts[self._next_index], self._plan.ends[self._next_index]
+        batch: list[int] = self._plan.utterances[start:end].tolist()
+        self._next_index += 1
+        self._sampler._num_returned = self._next_index
         return batch
 
     def state_dict(self) -> SamplerState:
-        return self._sampler.state_dict(self._next)
+        return self._sampler.state_dict(self._next_index)
 
     def load_state_dict(self, state: SamplerState) -> None:
         """Continue from a position of the sampler, as for :meth:`BucketBatchSampler.load_state_dict`."""
         self._sampler.load_state_dict(state)
-        self._plan, self._next, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
+        self._plan, self._next_index, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
-    """Return lengths (utterances,) as int64 or float64. Raise OptionError for an empty list or invalid lengths."""
+    """Convert lengths, or a data directory's lengths in frames or else seconds, to int64 or float64 (utterances,).
+
+    Raises:
+        OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.
+    """
     if isinstance(lengths, DataDir):
         by_key = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
         lengths = list(by_key.values())
@@ -401,9 +411,9 @@ def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.
     """
     ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # Index of the last utterance of each length.
     log_lengths = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_LENGTH_RATIO))
-    data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
-    roots = np.cumsum(np.sqrt(data * np.append(-np.diff(log_lengths), 0)))
-    positions: npt.NDArray[np.float64] = np.repeat(roots / (roots[-1] or 1.0), np.diff(ends, prepend=-1))
+    sizes = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))  # Total size of the utterances of each length.
+    root_sums = np.cumsum(np.sqrt(sizes * np.append(-np.diff(log_lengths), 0)))
+    positions: npt.NDArray[np.float64] = np.repeat(root_sums / (root_sums[-1] or 1.0), np.diff(ends, prepend=-1))
     return positions
 
 
@@ -428,7 +438,7 @@ def find_rank_and_world_size(rank: int | None = None, world_size: int | None = N
     """Return the arguments if they are passed, else the rank and world size of ``torch.distributed``, else (0, 1).
 
     Raises:
-        OptionError: a single argument is passed, an argument is not a whole number, or the rank is too large.
+        OptionError: only one argument is passed, an argument is not a whole number, or the rank is too large.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("only one of rank and world_size is passed: pass rank and world_size together, or neither")

@@ -44,10 +44,10 @@ class Seeds:
 @contextmanager
 def fork_seed(seed: int, device: torch.device = _CPU) -> Iterator[None]:
     """Seed torch's global generators on the CPU and on a device for a block, and then restore their states."""
-    on_gpu = device.type == "cuda"
-    with torch.random.fork_rng([device] if on_gpu else []):
+    is_on_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if is_on_gpu else []):
         torch.default_generator.manual_seed(seed)
-        if on_gpu:
+        if is_on_gpu:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield

@@ -31,7 +31,7 @@ class Skipped:
     def __init__(self, on_error: OnError) -> None:
         if on_error not in ("raise", "skip"):
             raise OptionError(f"on_error={quote_value(on_error)} must be 'raise' or 'skip'")
-        self._file: str | None = None
+        self._file: str | None = None  # File with a line for each skipped key, or None if errors are raised.
         if on_error == "skip":
             # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of
             # an ArchiveDataset are not known in advance.
@@ -56,7 +56,7 @@ class Skipped:
             return None
 
     def record_skip(self, key: str, error: Exception) -> None:
-        """Add a key to the skipped keys and warn of ``error`` once. With ``on_error="raise"``, raise the error."""
+        """Record ``key`` as skipped and warn of ``error``, once for each key. Raise ``error`` if on_error="raise"."""
         if self._file is None:
             raise error
         if key not in self.keys:
@@ -65,8 +65,8 @@ class Skipped:
             warnings.warn(f"{key}: skipped, because the utterance cannot be read: {error}", stacklevel=2)
 
 
-def _remove_file(file: str, process: int) -> None:
-    """Remove a file if this process has the ID ``process``, because forked processes also call this function."""
-    if os.getpid() == process:
+def _remove_file(file: str, owner_id: int) -> None:
+    """Remove a file if this process has the ID ``owner_id``, because forked processes also call this function."""
+    if os.getpid() == owner_id:
         with suppress(OSError):
             os.remove(file)

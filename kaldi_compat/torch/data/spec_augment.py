@@ -112,14 +112,15 @@ class SpecAugment(nn.Module):
         checked = check_lengths(lengths, batch)
         counts = (torch.full((num_rows,), longest) if checked is None else checked).to(batch.device)[:, None]
         draws = self._draw_numbers(num_rows, generator).to(batch.device)
-        warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)
+        warp_draws, time_draws, frequency_draws = draws.tensor_split((1, 1 + self.num_time_masks), 1)
         if self.time_warp > 0:
-            batch = _warp_time(batch, counts, warp[:, 0], self.time_warp)
+            batch = _warp_time(batch, counts, warp_draws[:, 0], self.time_warp)
         is_valid = (torch.arange(longest, device=batch.device) < counts)[..., None]
-        max_width = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
+        max_frames = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
         dims = torch.full_like(counts, dim)
-        is_masked = _mask_intervals(longest, counts, max_width, time)[..., None]
-        is_masked = is_masked | _mask_intervals(dim, dims, dims.clamp(max=self.frequency_mask), frequency)[:, None]
+        is_masked = _mask_intervals(longest, counts, max_frames, time_draws)[..., None]
+        max_columns = dims.clamp(max=self.frequency_mask)
+        is_masked = is_masked | _mask_intervals(dim, dims, max_columns, frequency_draws)[:, None]
         fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, is_valid)
         return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 
@@ -133,7 +134,7 @@ class SpecAugment(nn.Module):
 
 
 def _scale_to_integer(uniform: Tensor, maximum: Tensor) -> Tensor:
-    """Map uniform numbers from 0 to 1 to integers from 0 to ``maximum``."""
+    """Map uniform numbers in [0, 1) to integers from 0 to ``maximum``, inclusive."""
     return (uniform * (maximum + 1)).long()
 
 
@@ -153,7 +154,7 @@ def _mask_intervals(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor
 
 
 def _average_columns(batch: Tensor, is_valid: Tensor) -> Tensor:
-    """Return the mean of each column, ``(rows, 1, dim)``, over the frames with ``is_valid``, ``(rows, frames, 1)``."""
+    """Return the column means ``(rows, 1, dim)`` of the frames for which ``is_valid`` ``(rows, frames, 1)`` is True."""
     total = torch.where(is_valid, batch, batch.new_zeros(())).sum(1, keepdim=True)
     return total / is_valid.sum(1, keepdim=True).clamp(min=1)
 
@@ -168,7 +169,7 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
         max_shift: the frame is moved by less than this number of frames.
     """
     last = counts - 1
-    margin = (last // 2).clamp(0, max_shift)
+    margin = (last // 2).clamp(0, max_shift)  # The chosen frame is at least this far from both ends.
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
     new_center = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
@@ -176,7 +177,7 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     source_before = frame * center / new_center.clamp(min=1)
     source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)
-    source = torch.where(frame < new_center, source_before, source_after)
+    source = torch.where(frame < new_center, source_before, source_after)  # Position of each frame before the warp.
     source = torch.where((frame < counts) & (shift > 0), source, frame)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)

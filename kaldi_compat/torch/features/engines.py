@@ -34,7 +34,7 @@ _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
 def declare_accelerated(cls: type[Cls]) -> type[Cls]:
-    """Declare that the exact and Triton engines compute the features of a class, but not the features of subclasses.
+    """Decorate a class so that the exact and Triton engines compute its features. Subclasses are not included.
 
     A subclass may compute other features, so the torch engine runs its methods.
     """
@@ -68,7 +68,7 @@ def view_in_numpy(values: Tensor, tracing: Tracing) -> npt.NDArray[Any] | None:
 
 
 def is_exact(module: Any) -> bool:
-    """Return True if the exact engine computes the features of ``module`` for plain audio on a CPU."""
+    """Return True if the exact engine computes the features of ``module`` for audio that view_in_numpy converts."""
     # Tests set DEVICE_TYPE to "cpu" to let Triton interpret the kernels. "auto" must then select the kernels.
     is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"
     is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
@@ -89,7 +89,7 @@ def choose_engine(
         module: the feature. Its attribute ``engine`` requests an engine.
         samples: audio, shape (T,) or (B, T).
         lengths: number of valid samples of each row, shape (B,); None if all are valid.
-        tracing: recorders of the operations on the samples.
+        tracing: says whether a compiler, an exporter or autograd records the operations on the samples.
         vtln_warp, generator: further arguments of the feature's call.
 
     Raises:
@@ -134,7 +134,7 @@ def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
 
 
 def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
-    """Return the reason why the exact engine cannot compute samples of this device or type, or an empty string."""
+    """Return why the device or type of the samples rules out the exact engine, or an empty string if it does not."""
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

@@ -13,7 +13,7 @@ from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
 from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
-from kaldi_compat.torch.tensors.energies import compute_power, compute_power_spectrum, floor_energy
+from kaldi_compat.torch.tensors.energies import compute_power_spectrum, floor_energy, raise_to_power
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
@@ -72,17 +72,17 @@ class Fbank(FbankConstructor, MelFeature):
         return self.options.use_log_fbank and not self.options.use_energy
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes.
+        """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes without ``use_power``.
 
         Args:
             spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
             filter_bank: mel weights for VTLN, shape (..., fft_bins, num_mel_bins); None for the weights of the module.
         """
         powers = compute_power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        return self._apply_filter_bank(powers if self.options.use_power else compute_power(powers, 0.5), filter_bank)
+        return self._apply_filter_bank(powers if self.options.use_power else raise_to_power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs of mel energies if ``use_log_fbank`` is set, and add the column of the log energy if any.
+        """Return mel energies, or with ``use_log_fbank`` their logs, and a column with the log energy if it is passed.
 
         Args:
             energies: mel energies, shape (..., num_mel_bins).

@@ -183,8 +183,8 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     options: ProcessPitchOptions
 
     def setup(self) -> None:
+        """Compute the filters of the deltas in single and in double precision."""
         super().setup()
-        # Filters of the deltas in single and in double precision.
         self._deltas = [make_pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _make_example(self) -> Tensor:

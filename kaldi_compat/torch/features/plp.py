@@ -14,7 +14,7 @@ from kaldi_compat.options.spectral import PlpOptions
 from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors import cepstrum
-from kaldi_compat.torch.tensors.energies import compute_power
+from kaldi_compat.torch.tensors.energies import raise_to_power
 
 # Smallest normal float32 number: Kaldi's floor for C0 of PLP, and for the energy after windowing.
 MIN_FLOAT = float(np.finfo(np.float32).tiny)
@@ -50,7 +50,7 @@ class Plp(PlpConstructor, MelFeature):
         self._register_table("lifter", factors * np.float32(self.options.cepstral_scale))
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filter bank (fft_bins, num_mel_bins) and weight it by the equal-loudness curve."""
+        """Compute the filter bank (fft_bins, num_mel_bins) for a VTLN factor, weighted by the equal-loudness curve."""
         banks = compute_mel_banks(self.options, vtln_warp)
         return torch.from_numpy(banks.weights * tables.compute_equal_loudness(banks.centers))
 
@@ -65,11 +65,11 @@ class Plp(PlpConstructor, MelFeature):
             Cepstra of shape (..., num_ceps).
         """
         options = self.options
-        loudness = compute_power(energies, options.compress_factor)
+        loudness = raise_to_power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
         autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.run_levinson_durbin(autocorrelation)
         c0 = residual.log().clamp(min=MIN_FLOAT).unsqueeze(-1)
-        higher = cepstrum.convert_lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
-        cepstra = torch.cat((c0, higher), -1) * self.lifter.to(energies.dtype)
+        higher_cepstra = cepstrum.convert_lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
+        cepstra = torch.cat((c0, higher_cepstra), -1) * self.lifter.to(energies.dtype)
         return cepstrum.place_first_coefficient(cepstra, log_energy, options.energy_floor, options.htk_compat)

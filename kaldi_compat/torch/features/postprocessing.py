@@ -219,7 +219,7 @@ class _WithStatistics(PostProcessing):
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize features. Raise FeatureError if the statistics have a different dimension."""
+        """Normalize features ``(..., frames, dim)``. Raise FeatureError if the statistics have a different ``dim``."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"the statistics are for features of dimension {self.statistics.shape[1] - 1}, but the features have "
@@ -277,7 +277,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Check and set the statistics of a corpus, or None. The dimensions in ``skip_dims`` are not normalized."""
+        """Set the statistics of a corpus, or None to use each utterance's. Columns in ``skip_dims`` are not changed."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (

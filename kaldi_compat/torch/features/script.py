@@ -55,7 +55,7 @@ class ScriptableTwin(nn.Module):
         super().__init__()
         device = next((buffer.device for buffer in module.buffers()), example.device)
         self._original = [module]  # The list hides the module from TorchScript, which would compile it.
-        self.axes = example.dim()
+        self.axes = example.dim()  # Number of axes of a batch. A single input has one axis less.
         self.int16_scale = int16_scale
         self.in_float32 = _trace(module, example.to(device, torch.float32))
         self.in_float64 = _trace(module, example.to(device, torch.float64))
@@ -162,8 +162,8 @@ def _follow_device(graph: Any) -> None:
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
     """Replace the constant devices in a block of a graph with ``device``, and move its constant tensors there."""
     for node in list(block.nodes()):
-        for inner in node.blocks():
-            _replace_devices(graph, inner, device)
+        for inner_block in node.blocks():
+            _replace_devices(graph, inner_block, device)
         if node.kind() != "prim::Constant":
             continue
         output = node.output()

@@ -74,7 +74,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     options: FrameOptions
     window: Tensor
     dft_rounded: Tensor
-    dft_rest: Tensor
+    dft_remainder: Tensor
 
     def __init__(
         self, options: FrameOptions | None = None, *, engine: Engine = "auto", dft: Dft = "fft", **changes: Any
@@ -86,7 +86,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if dft == "matmul":
             rounded, remainder = make_dft_matrix(self.size, self.points)
             self._register_constant("dft_rounded", rounded)
-            self._register_constant("dft_rest", remainder)
+            self._register_constant("dft_remainder", remainder)
 
     def setup(self) -> None:
         """Compute the constants that depend on the options. A subclass that adds constants calls this method first.
@@ -94,7 +94,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         Raises:
             OptionError: the FFT has an odd number of points.
         """
-        # The sizes are stored as integers, so that torch.compile does not trace the code that computes them.
+        # Samples in a frame, samples from frame to frame, and points of the FFT. The sizes are stored as integers, so
+        # that torch.compile does not trace the code that computes them.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
@@ -117,7 +118,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return False
 
     def _get_filter_bank(self, vtln_warp: float) -> Tensor | None:
-        """Return the weights (fft_bins, bands) from spectra to energies, or None if the spectra are the energies."""
+        """Return the filter bank (fft_bins, bands) for a VTLN factor, or None if the feature has no filter bank."""
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
@@ -211,9 +212,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
             energy = compute_log_energy(frames, self._windowed_energy_floor)
-        matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
-        transformed = compute_spectrum(frames, self.points, matrix)
-        return self.features_of_energies(self.energies(transformed, filter_bank), energy)
+        matrix = (self.dft_rounded, self.dft_remainder) if self.dft == "matmul" else None
+        spectrum = compute_spectrum(frames, self.points, matrix)
+        return self.features_of_energies(self.energies(spectrum, filter_bank), energy)
 
     def _make_exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""
@@ -245,7 +246,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
-        """Compute the features of utterances (T,), as one batch if the exact engine computes all utterances."""
+        """Compute features (frames, dim) of utterances (T,), as one batch if the exact engine computes all of them."""
         if {
             choose_engine(self, utterance.samples, None, utterance.tracing, 1.0, generator) for utterance in utterances
         } != {"exact"}:
@@ -285,13 +286,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         noise: FrameNoise | None = None
         if self.options.dither != 0:
             # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
-            valid = None
+            is_valid = None
             if lengths is not None:
-                valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
-            if tracing.traced and valid is None and not isinstance(generator, torch.Generator | None):
+                is_valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
+            if tracing.traced and is_valid is None and not isinstance(generator, torch.Generator | None):
                 # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
-                valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
-            noise = make_frame_noise(frames, valid, generator)
+                is_valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
+            noise = make_frame_noise(frames, is_valid, generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if tracing.traced:
@@ -408,7 +409,7 @@ class MelFeature(SpectralFeature):
         """Return the filter bank (fft_bins, num_mel_bins) for a VTLN factor, on the device of the module."""
         if vtln_warp == 1:
             return self.mel
-        return _warped_banks.get(
+        return _warped_banks.get_tensor(
             (self.options, vtln_warp), self.window.device, lambda: self._compute_mel_weights(vtln_warp)
         )
 

@@ -38,7 +38,9 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute the power spectrum. With ``return_raw_fft``, arrange the numbers of the FFT in Kaldi's order.
+        """Compute the power spectrum. With ``return_raw_fft``, return the numbers of the FFT in Kaldi's order.
+
+        The order is: real parts of the first and the last bin, then real and imaginary part of each other bin.
 
         Args:
             spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
@@ -49,9 +51,9 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         """
         if not self.options.return_raw_fft:
             return compute_power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        ends = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
-        between = spectrum[..., 1:-1, :].flatten(-2)
-        return torch.cat((ends, between), -1)
+        outer_bins = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
+        inner_bins = spectrum[..., 1:-1, :].flatten(-2)
+        return torch.cat((outer_bins, inner_bins), -1)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute log powers, with the log energy in the first column. The numbers of a raw FFT are not changed.

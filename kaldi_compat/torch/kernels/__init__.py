@@ -82,7 +82,7 @@ def explain_unsupported(
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> str:
-    """Return the reason why :func:`compute_features` cannot compute a call, or an empty string if it can.
+    """Return the reason why :func:`compute_features` cannot compute a call with these arguments, or an empty string.
 
     The first call of a kind compiles the kernels and compares them with the torch engine, which takes seconds, and
     raises the errors of :func:`describe_fault`. The caller must have checked that neither autograd nor a compiler
@@ -101,7 +101,7 @@ def explain_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}, not float32"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    reason = explain_why_disabled(samples) or next((failure for holds, failure in checks if not holds), "")
+    reason = explain_why_disabled(samples) or next((failure for is_met, failure in checks if not is_met), "")
     return reason or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
@@ -174,13 +174,13 @@ class KernelKind(NamedTuple):
 
     Attributes:
         ragged: True if each row is reflected at its own length.
-        several: True if there are several VTLN factors.
+        has_several_warps: True if there are several VTLN factors.
         noise: source of the dithering noise: "kaldi", "torch", or "" without dithering.
         wide: True if the rows need 64-bit indices.
     """
 
     ragged: bool
-    several: bool
+    has_several_warps: bool
     noise: str
     wide: bool
 
@@ -195,10 +195,11 @@ def _classify_call(
     """Return the properties of a call of :func:`compute_features` that select the compiled code of a kernel."""
     from kaldi_compat.torch.kernels.launch import WIDE
 
-    several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
+    has_several_warps = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
     counter_based = generator is None or isinstance(generator, torch.Generator)
     noise = "" if module.options.dither == 0 else "torch" if counter_based else "kaldi"
-    return KernelKind(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
+    is_ragged = lengths is not None and not module.options.snip_edges
+    return KernelKind(is_ragged, has_several_warps, noise, samples.shape[-1] > WIDE)
 
 
 def _find_fault(
@@ -214,17 +215,17 @@ def _find_fault(
     compilers and drivers. It cannot run while a CUDA graph is captured. For errors, see :func:`describe_fault`.
     """
     variant = _classify_call(module, samples, lengths, vtln_warp, generator)
-    kind = (samples.device, samples.dtype, type(module), module.options, variant)
-    if kind not in _faults:
+    key = (samples.device, samples.dtype, type(module), module.options, variant)
+    if key not in _faults:
         # The test would wait for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
-        with lock_compilation(kind):
-            fault = _faults[kind] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
+        with lock_compilation(key):
+            fault = _faults[key] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
-    return _faults[kind]
+    return _faults[key]
 
 
 @torch.no_grad()
@@ -236,9 +237,9 @@ def _test_kernels(
     The test audio has the data type ``dtype``, and a row for each of the VTLN factors ``warps``. For errors, see
     :func:`describe_fault`.
     """
-    count, rows = module.size + 8 * module.shift, len(warps)
-    audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
-    lengths = torch.full((rows,), count - module.shift, device="cpu") if variant.ragged else None
+    num_samples, rows = module.size + 8 * module.shift, len(warps)
+    audio = torch.randint(-9999, 9999, (rows, num_samples), generator=torch.Generator().manual_seed(0), device="cpu")
+    lengths = torch.full((rows,), num_samples - module.shift, device="cpu") if variant.ragged else None
     try:
         from kaldi_compat.torch.kernels.launch import launch_features
 
@@ -248,7 +249,7 @@ def _test_kernels(
             samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
-        warp = list(warps) if variant.several else warps[0]
+        warp = list(warps) if variant.has_several_warps else warps[0]
         actual: Any = launch_features(module, samples, lengths, warp, generator, wide=variant.wide)
         if lengths is not None:
             actual, expected = actual[0], expected[0]

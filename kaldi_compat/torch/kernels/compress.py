@@ -23,7 +23,7 @@ INFINITY = tl.constexpr(float("inf"))
 
 @triton.jit
 def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexpr, COLUMNS: tl.constexpr):
-    """Compute the minimum and the maximum of each group of columns, and the position of the first zero.
+    """Compute the minimum, the maximum and the position of the first zero of each group of columns of each matrix.
 
     Args:
         features: float32 (frames, dim): the matrices of all utterances.

@@ -29,7 +29,8 @@ MAX_ELEMENTS = 1 << 30
 # With method AUTO, Kaldi compresses matrices with fewer rows to two bytes per value.
 MIN_SPEECH_ROWS = 9
 COLUMNS = 8  # Number of columns that a program compresses. Eight float32 numbers are one memory transaction.
-FRAMES = 128  # Number of frames that a program reads at a time.
+FRAMES = 128  # Number of frames that a program of speech_kernel reads at a time.
+OTHER_FRAMES = 64  # Number of frames that a program of the other kernels reads at a time.
 # Format, largest code, and the fixed minimum and range of values of each method. With None, each matrix is scaled by
 # its own minimum and range.
 _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
@@ -60,29 +61,31 @@ class CompressedMatrices(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
-        """Return the headers of the matrices and their codes, two lists of bytes for an archive.
+        """Return two lists of bytes for an archive: the header of each matrix, and its codes, which follow the header.
 
         The header of a matrix is None if its range is not finite, so that the matrix cannot be compressed. ``arrays``
         are the ``tensors`` on the host.
         """
-        (headers, percentiles, codes), columns = arrays, self.columns
+        (ranges, percentiles, codes), columns = arrays, self.columns
         token = b"\0B" + self.kind + b" "
         fields: list[Any] = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4")]
         fields += [("columns", "<i4"), ("percentiles", "<i2", (columns, 4) if self.kind == b"CM" else (0,))]
-        heads = np.empty(len(headers), fields)
-        heads["token"], heads["columns"], heads["rows"] = token, columns, self.counts
-        heads["least"], heads["range"] = headers.T
+        headers = np.empty(len(ranges), fields)
+        headers["token"], headers["columns"], headers["rows"] = token, columns, self.counts
+        headers["least"], headers["range"] = ranges.T
         if self.kind == b"CM":
-            heads["percentiles"] = percentiles
-        data, size, is_finite = heads.tobytes(), heads.itemsize, np.isfinite(headers[:, 1]).tolist()
-        header_bytes = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(heads))]
+            headers["percentiles"] = percentiles
+        data, size, is_finite = headers.tobytes(), headers.itemsize, np.isfinite(ranges[:, 1]).tolist()
+        header_bytes = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(headers))]
         ends = (np.cumsum(self.counts) * columns * codes.itemsize).tolist()
         view = codes.reshape(-1).view(np.uint8).data
         return header_bytes, [view[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the matrices that the kernels can compress: ``counts`` rows (matrices,) and ``dim`` columns.
+    """Return a mask (matrices,) of the matrices whose element indices fit into the kernels' 32-bit integers.
+
+    ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is their number of columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])
@@ -91,7 +94,7 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
 
 
 def compress_rows(features: Tensor, matrix_rows: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
-    """Compress matrices that are ranges of rows of a tensor, and return them on the device, by format.
+    """Compress matrices that are ranges of rows of a tensor. Return their codes on the device, grouped by format.
 
     :func:`has_short_indices` must be True for all matrices.
 
@@ -107,8 +110,8 @@ def compress_rows(features: Tensor, matrix_rows: Integers, method: CompressionMe
     else:
         is_long = matrix_rows[:, 1] >= MIN_SPEECH_ROWS
         long, short = members[is_long], members[~is_long]
-        both = (long, CompressionMethod.SPEECH_FEATURE), (short, CompressionMethod.TWO_BYTE_AUTO)
-        groups = [group for group in both if len(group[0])]
+        candidates = (long, CompressionMethod.SPEECH_FEATURE), (short, CompressionMethod.TWO_BYTE_AUTO)
+        groups = [(indices, group_method) for indices, group_method in candidates if len(indices)]
     compressed = []
     for indices, group_method in groups:
         compress = _compress_speech if group_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
@@ -139,19 +142,18 @@ def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
     """Launch the kernel that computes the ranges of matrices. Return the arguments of the kernels that compress."""
     dim, counts = features.shape[1], matrix_rows[:, 1]
     grid = (len(matrix_rows), -(-dim // COLUMNS))
-    ends = np.cumsum(counts * dim)
-    scratch = -(-counts // FRAMES) * FRAMES * grid[1] * COLUMNS
-    steps = np.cumsum(scratch)
-    table = to_device(
-        torch.from_numpy(np.column_stack((matrix_rows, ends - counts * dim, steps - scratch))), features.device
-    )
+    code_ends = np.cumsum(counts * dim)
+    step_counts = -(-counts // FRAMES) * FRAMES * grid[1] * COLUMNS
+    step_ends = np.cumsum(step_counts)
+    places = np.column_stack((matrix_rows, code_ends - counts * dim, step_ends - step_counts))
+    table = to_device(torch.from_numpy(places), features.device)
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(64))
+        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(OTHER_FRAMES))
     headers = features.new_empty((len(matrix_rows), 2))
     groups = 1 << (grid[1] - 1).bit_length()
-    return _Launch(features, grid, table, ranges, zeros, headers, int(ends[-1]), int(steps[-1]), groups)
+    return _Launch(features, grid, table, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), groups)
 
 
 def _make_tile_options(frames: int) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def _make_tile_options(frames: int) -> dict[str, Any]:
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by SPEECH_FEATURE, the only ``method``. Return ``kind`` and ``tensors`` of CompressedMatrices."""
+    """Compress by SPEECH_FEATURE; ``method`` is not used. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.steps, dtype=torch.int16)
@@ -183,9 +185,9 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
 def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     """Compress by ``method``, a key of _FORMATS. Return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
     features, dim = launch.features, launch.features.shape[1]
-    kind, top, fixed = _FORMATS[method]
+    kind, top, fixed_range = _FORMATS[method]
     codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
-    low, width = fixed or (0.0, 1.0)
+    low, width = fixed_range or (0.0, 1.0)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         integers_kernel[launch.grid](
             *launch.arguments,
@@ -196,8 +198,8 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
             width,
             GROUPS=launch.groups,
             TOP=top,
-            FIXED=fixed is not None,
-            **_make_tile_options(64),
+            FIXED=fixed_range is not None,
+            **_make_tile_options(OTHER_FRAMES),
         )
     return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
@@ -222,8 +224,9 @@ def _test_compression(device: torch.device) -> str:
         for method in CompressionMethod:
             for matrices in compress_rows(features, matrix_rows, method):
                 objects = zip(*matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors]), strict=True)
-                for (first, count), (head, codes) in zip(matrix_rows[matrices.members].tolist(), objects, strict=True):
-                    if head is None or head + codes != _encode_matrix(values[first : first + count], method):
+                rows = matrix_rows[matrices.members].tolist()
+                for (first, count), (header, codes) in zip(rows, objects, strict=True):
+                    if header is None or header + codes != _encode_matrix(values[first : first + count], method):
                         return f"the result of compression method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)

@@ -53,7 +53,7 @@ def sum_filters(
         weights: rows of (GROUP, 4) weights, for four bins of each band of a group.
         frame_banks: index of the bank of each frame, a tuple.
         begin: first row of the weights of the group in the first bank.
-        end: end of the rows of the group in the first bank.
+        end: exclusive end of the rows of the group in the first bank.
         bank_bands: number of bands in a bank.
         bank_rows: number of rows of weights in a bank.
     """

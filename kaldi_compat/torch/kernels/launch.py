@@ -96,8 +96,8 @@ def launch_features(
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
-    valid = torch.arange(count, device=samples.device) < counts.unsqueeze(-1)
-    return torch.where(valid.unsqueeze(-1), features, 0.0), counts
+    is_valid = torch.arange(count, device=samples.device) < counts.unsqueeze(-1)
+    return torch.where(is_valid.unsqueeze(-1), features, 0.0), counts
 
 
 def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
@@ -113,15 +113,15 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames."""
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames, of which ``counts[i]``, or all, are valid."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
-        own_device = device if generator is None else generator.device
-        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=own_device)
+        generator_device = device if generator is None else generator.device
+        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=generator_device)
         return Noise(PHILOX, to_device(seed, device))
-    valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
-    return Noise(KALDI, to_device(draw_frame_states((rows, count), valid, generator), device).reshape(-1))
+    is_valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
+    return Noise(KALDI, to_device(draw_frame_states((rows, count), is_valid, generator), device).reshape(-1))
 
 
 def _launch_kernel(
@@ -137,23 +137,24 @@ def _launch_kernel(
 
     ``lengths`` are the valid samples of each row, int64 (B,), or None. ``wide`` is True for 64-bit indices.
     """
-    device, total = rows.device, len(rows) * count
+    device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
     columns = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = rows.new_empty((total, columns), dtype=torch.float32)
+    energies = rows.new_empty((total_frames, columns), dtype=torch.float32)
     needs_raw_energy = module._needs_energy(raw=True)
     energy = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
-    log_energy = energies.new_empty(total) if energy else None
+    log_energy = energies.new_empty(total_frames) if energy else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
-    filters, banks = no_filters if mel is None else _select_filters(module, spans, total, device)
+    filters, banks = no_filters if mel is None else _select_filters(module, spans, total_frames, device)
     if is_capturing(device):
         _captured.append((factors, bins, filters))
     constants = make_kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
-    programs = min(-(-total // constants["FRAMES"]), _count_programs(device, module.points))
+    programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
     scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    # The kernel does not read arguments that the constants disable, so any tensor can take their place.
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        if total:
+        if total_frames:
             feature_kernel[(programs,)](
                 rows,
                 lengths if constants["RAGGED"] else rows,
@@ -170,7 +171,7 @@ def _launch_kernel(
                 rows.stride(0),
                 rows.shape[1],
                 count,
-                total,
+                total_frames,
                 columns,
                 len(filters.group_rows) - 1,
                 filters.weights.shape[1],
@@ -236,7 +237,7 @@ def make_kernel_options(
 
 @functools.cache
 def _count_programs(device: torch.device, points: int) -> int:
-    """Return the number of programs of the kernel that run at the same time on a device, for an FFT of ``points``.
+    """Return the number of programs of the kernel that run at the same time on a device, with ``points`` FFT points.
 
     Additional programs would start when the first programs end, and would run on a mostly idle device.
     """
@@ -285,66 +286,66 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     Args:
         weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
-        least: minimum number of rows of weights for each group of bands, for the same layout in several calls.
+        least: minimum number of rows of weights for each group, for the same layout in several calls; empty for none.
     """
     banks, _, bands = weights.shape
     groups = -(-bands // GROUP)
     dense = np.zeros((banks, width, groups * GROUP), np.float32)
     dense[:, : weights.shape[1], :bands] = weights
-    used = dense != 0
-    first = used.argmax(1) // 4 * 4  # (banks, groups * GROUP): first bin of each filter, rounded down.
-    end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
-    rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
+    is_nonzero = dense != 0
+    first_bins = is_nonzero.argmax(1) // 4 * 4  # (banks, groups * GROUP): first bin of each filter, rounded down.
+    end_bins = np.where(is_nonzero.any(1), width - is_nonzero[:, ::-1].argmax(1), first_bins)
+    rows_of_band = (-(-(end_bins - first_bins) // 4)).reshape(banks, groups, GROUP)
     rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # (groups,): number of rows of weights of each group.
-    first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
+    first_bins = np.minimum(first_bins, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     packed = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
         group_bands = slice(group * GROUP, (group + 1) * GROUP)
-        bins = first[:, None, group_bands] + np.arange(4 * (stop - begin))[:, None]
+        bins = first_bins[:, None, group_bands] + np.arange(4 * (stop - begin))[:, None]
         values = np.take_along_axis(dense[:, :, group_bands], bins, 1)
         packed[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
-    arrays = first.astype(np.int32), packed, group_rows.astype(np.int32)
+    arrays = first_bins.astype(np.int32), packed, group_rows.astype(np.int32)
     return BandFilters(*map(torch.from_numpy, arrays))
 
 
-def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of the feature ``kind(options)`` for VTLN factors. See :func:`make_band_filters`."""
-    module = kind(options)
+def _make_filters(feature_class: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
+    """Return the filter banks of ``feature_class(options)`` for VTLN factors. For ``least``, see make_band_filters."""
+    module = feature_class(options)
     weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
     return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
 
 
 @functools.lru_cache(maxsize=256)
-def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
-    """Return the filter bank of the feature ``kind(options)`` for one VTLN factor, on a device."""
-    return BandFilters(*(to_device(array, device) for array in _make_filters(kind, options, [warp])))
+def _get_filters(feature_class: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
+    """Return the filter bank of the feature ``feature_class(options)`` for one VTLN factor, on a device."""
+    return BandFilters(*(to_device(array, device) for array in _make_filters(feature_class, options, [warp])))
 
 
 class FilterTable:
-    """Filter banks of the feature ``kind(options)`` on a device, for all VTLN factors that have been used.
+    """Filter banks of the feature ``feature_class(options)`` on a device, for all VTLN factors that have been used.
 
     All banks have the same layout, so that a batch can select its banks.
     """
 
-    def __init__(self, kind: Any, options: Any, device: torch.device) -> None:
-        self._feature, self._device = (kind, options), device
-        self._numbers: dict[float, int] = {}
-        self._host: BandFilters | None = None
-        self._filters: BandFilters | None = None
+    def __init__(self, feature_class: Any, options: Any, device: torch.device) -> None:
+        self._feature, self._device = (feature_class, options), device
+        self._bank_indices: dict[float, int] = {}  # Maps VTLN factors to the indices of their banks.
+        self._host: BandFilters | None = None  # All banks in host memory, or None before the first call.
+        self._filters: BandFilters | None = None  # The same banks on the device.
         self._lock = threading.Lock()
 
     def find_banks(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
         """Return the filters on the device, and the index of the bank of each VTLN factor. Compute missing banks."""
         with self._lock:
-            new = sorted(set(warps) - self._numbers.keys())
-            if self._filters is None or new:
-                if len(self._numbers) + len(new) > MAX_BANKS:
-                    self._numbers, self._host, new = {}, None, sorted(set(warps))
-                self._host = self._add_banks(new)
-                self._numbers |= {warp: len(self._numbers) + i for i, warp in enumerate(new)}
+            new_warps = sorted(set(warps) - self._bank_indices.keys())
+            if self._filters is None or new_warps:
+                if len(self._bank_indices) + len(new_warps) > MAX_BANKS:  # Drop the banks of earlier calls.
+                    self._bank_indices, self._host, new_warps = {}, None, sorted(set(warps))
+                self._host = self._add_banks(new_warps)
+                self._bank_indices |= {warp: len(self._bank_indices) + i for i, warp in enumerate(new_warps)}
                 self._filters = BandFilters(*(to_device(array, self._device) for array in self._host))
-            return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
+            return self._filters, np.array([self._bank_indices[warp] for warp in warps], np.int32)
 
     def _add_banks(self, warps: Sequence[float]) -> BandFilters:
         """Return the filter banks on the host, followed by the banks of the new VTLN factors ``warps``."""
@@ -354,16 +355,15 @@ class FilterTable:
         added = _make_filters(*self._feature, warps, rows)
         # All banks share one layout. If a new filter needs more rows than the layout has, all banks are computed again.
         if not torch.equal(added.group_rows, self._host.group_rows):
-            return _make_filters(*self._feature, [*self._numbers, *warps], rows)
-        both = zip(self._host[:2], added[:2], strict=True)
-        first_bins, weights = (torch.cat(pair) for pair in both)
+            return _make_filters(*self._feature, [*self._bank_indices, *warps], rows)
+        first_bins, weights = (torch.cat(pair) for pair in zip(self._host[:2], added[:2], strict=True))
         return BandFilters(first_bins, weights, added.group_rows)
 
 
 @functools.lru_cache(maxsize=32)
-def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
+def _get_filter_table(feature_class: Any, options: Any, device: torch.device) -> FilterTable:
     """Return the table of filter banks that all calls with the same feature, options and device share."""
-    return FilterTable(kind, options, device)
+    return FilterTable(feature_class, options, device)
 
 
 def _select_filters(
@@ -378,13 +378,13 @@ def _select_filters(
 
 
 def _compute_row_length(points: int) -> int:
-    """Return the length of a row of power spectra in the scratch buffer, which aligns rows with memory transactions."""
+    """Return the length of a row in the scratch buffer, which holds a power spectrum of an FFT of ``points`` points."""
     return points // 2 + PADDING
 
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, LANES), and the first bin of each column, (A,)."""
+    """Return the cosines and sines of the twiddle factors, (A / 2 + 1, 2, LANES), and ``bins`` of store_power, (A,)."""
     a, lanes = SHAPES[points]
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
@@ -395,5 +395,5 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _make_jumps(size: int, device: torch.device) -> Tensor:
-    """Return the multipliers and increments of the jumps from the state of a frame to each sample: int32 (2, size)."""
+    """Return multipliers and increments, int32 (2, size), from a frame's ``rand_r()`` state to each sample's state."""
     return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

@@ -55,6 +55,7 @@ def compute_cosine(draw):
     """Return cos(2 pi draw / 2^31). The reduction of the angle is exact. The error of the polynomial is 1e-7."""
     # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)). The argument is at most a quarter turn, where the polynomial is
     # accurate.
+    # The factor is 4 / 2^31, which converts draws to quarter turns.
     quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09
     square = quarters * quarters
     series = square * 0.0001516751217423007 - 0.004674150608479977

@@ -34,15 +34,15 @@ class Transfers:
 
     def __init__(self, device: str | torch.device) -> None:
         self.device = torch.device(device)
-        self._in = self._out = None
+        self._upload_stream = self._download_stream = None  # CUDA streams of the copies, or None on a CPU.
         if self.device.type == "cuda":
-            self._in = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-            self._out = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+            self._upload_stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+            self._download_stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     @property
     def pins_memory(self) -> bool:
         """True if the host memory for transfers should be pinned."""
-        return self._in is not None
+        return self._upload_stream is not None
 
     def send_pieces(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
         """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
@@ -52,22 +52,24 @@ class Transfers:
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
         is_single = len(pieces) == 1 and len(pieces[0][1]) == length
-        if self._in is None:
+        if self._upload_stream is None:
             return pieces[0][1] if is_single else _join_pieces(pieces, length, self.device)
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(start, piece if piece.is_pinned() else piece.pin_memory()) for start, piece in pieces]
-        with torch.cuda.stream(self._in):
+        with torch.cuda.stream(self._upload_stream):
             assembled = (
                 pinned[0][1].to(self.device, non_blocking=True)
                 if is_single
                 else _join_pieces(pinned, length, self.device)
             )
         current = torch.cuda.current_stream(self.device)
-        current.wait_stream(self._in)
+        current.wait_stream(self._upload_stream)
         assembled.record_stream(current)
         return assembled
 
-    def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Callable[[], list[npt.NDArray[Any]]]:
+    def fetch_tensors(
+        self, tensors: Sequence[Tensor], *, computed: bool = False
+    ) -> Callable[[], list[npt.NDArray[Any]]]:
         """Start copying tensors to the host as soon as they are computed.
 
         Args:
@@ -77,20 +79,20 @@ class Transfers:
         Returns:
             A function that waits for the copies and returns the arrays.
         """
-        if self._out is None:
+        if self._download_stream is None:
             return lambda: [tensor.cpu().numpy() for tensor in tensors]
         if not computed:  # Wait for all work that is queued on the current stream.
-            self._out.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._out):
+            self._download_stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._download_stream):
             copies = []
             for tensor in tensors:
                 host = allocate_host_memory(tensor.shape, tensor.dtype)
                 host.copy_(tensor, non_blocking=host.is_pinned())
-                tensor.record_stream(self._out)
+                tensor.record_stream(self._download_stream)
                 copies.append(host)
             # The event blocks, because a busy wait would occupy a core that the reader needs.
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-            event.record(self._out)
+            event.record(self._download_stream)
 
         def wait_for_copies() -> list[npt.NDArray[Any]]:
             event.synchronize()
@@ -99,14 +101,15 @@ class Transfers:
         return wait_for_copies
 
     @contextlib.contextmanager
-    def inference(self, name: str) -> Iterator[None]:
+    def profile_inference(self, name: str) -> Iterator[None]:
         """Run a ``with`` block without gradients. A profiler shows the block as a range named ``name``."""
-        with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
+        is_on_cpu = self._upload_stream is None
+        with torch.inference_mode(), contextlib.nullcontext() if is_on_cpu else torch.cuda.nvtx.range(name):
             yield
 
     def measure_peak_memory(self) -> float | None:
         """Return the peak number of allocated bytes on a GPU, or None on a CPU."""
-        return None if self._in is None else float(torch.cuda.max_memory_allocated(self.device))
+        return None if self._upload_stream is None else float(torch.cuda.max_memory_allocated(self.device))
 
 
 def release_memory() -> None:

@@ -82,7 +82,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     _item_device = torch.device("cpu")
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
-        """Make a stream of ``module`` with ``slots`` slots. Raise OptionError for a module without such streams."""
+        """Make a stream of ``module`` with ``slots`` slots. Raise OptionError unless the module has such a stream."""
         stream_class = getattr(module, "_stream", None)
         if stream_class is None or not isinstance(self, stream_class):
             raise OptionError(
@@ -98,7 +98,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames that a chunk (slots, T, ...) decides, padded, and the frame counts (slots,).
+        """Return the frames (slots, frames, dim) that a chunk (slots, T, ...) decides, and their counts (slots,).
 
         ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
         """
@@ -158,17 +158,17 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
         __call__ = _take
 
-    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
-        """Return the lengths (slots,) of a chunk of ``width`` items as an array. None means ``width`` for all slots.
+    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, num_items: int) -> Counts:
+        """Return the lengths of a chunk as an array (slots,). None means that all ``num_items`` items are valid.
 
         Raises:
-            AudioError: the lengths are not integers from 0 to ``width``, one for each slot.
+            AudioError: the lengths are not integers from 0 to ``num_items``, one for each slot.
         """
         if lengths is None:
-            return np.full(self.slots, width)
+            return np.full(self.slots, num_items)
         if self.item_axes == 0:
             refuse_rate_as_lengths(lengths)
-        items = np.broadcast_to(np.int16(0), (self.slots, width))
+        items = np.broadcast_to(np.int16(0), (self.slots, num_items))
         return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
@@ -191,7 +191,7 @@ class WindowStream(WindowFlow, Stream[Options]):
 
     def reset(self) -> None:
         self.history = History(self.slots)
-        self.done: Counts = np.zeros(self.slots, np.int64)
+        self.done: Counts = np.zeros(self.slots, np.int64)  # Number of frames that each slot has returned.
 
     def _count_frames(self, end: Counts) -> Counts:
         """Return the number of output frames (slots,) for ``end`` (slots,) samples or frames of input."""

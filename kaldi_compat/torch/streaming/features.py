@@ -55,7 +55,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         # The exact engine computes plain audio of a single slot on a CPU. The module computes everything else.
         plan = self.module._make_exact_plan()
         self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
-        self._scale_is_known = False
+        self._scale_is_known = False  # True if a chunk that is not silent has been checked.
         self._parameters: dict[str, Any] = {}  # Keyword arguments for the module in the current call.
         options = self.options
         self._set_frame_layout(options.window_size, options.window_shift, options.snip_edges)
@@ -73,7 +73,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
     ) -> ChunkFrames:
-        """Take a chunk, and return the frames that it decides. The exact engine computes plain audio."""
+        """Take a chunk, and return the frames that it decides. The exact engine computes plain chunks (_is_plain)."""
         if (
             self._chunks is not None
             and not self._uses_feature

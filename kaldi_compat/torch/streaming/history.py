@@ -72,7 +72,7 @@ class History:
             return self._items[:, lowest : lowest + count]
         return self.get_items(self.list_indices(first, count))
 
-    def keep_from(self, start: Counts, ended: Flags) -> None:
+    def discard_before(self, start: Counts, ended: Flags) -> None:
         """Discard the items before index ``start`` (slots,), and all items of the slots where ``ended`` is True."""
         start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
         width = int((end - start).max(initial=0))

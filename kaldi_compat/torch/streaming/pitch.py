@@ -87,9 +87,9 @@ class PitchStream(Stream[PitchOptions]):
         audio = chunk.detach().cpu()
         samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
         rows = []
-        for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
-            rows.append(torch.from_numpy(self._trackers[slot].take_samples(samples[slot, :length], finished=last)))
-            if last:
+        for slot, (length, has_ended) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
+            rows.append(torch.from_numpy(self._trackers[slot].take_samples(samples[slot, :length], finished=has_ended)))
+            if has_ended:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
         features = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         return features.to(chunk.device), np.array([len(row) for row in rows])
@@ -120,6 +120,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
     def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
+        # Numbers of frames before and after a frame that the mean of the pitch and the deltas need.
         delta_window = self.options.delta_window if self.options.add_delta_pitch else 0
         self._left = max(self.options.normalization_left_context, delta_window)
         self._right = max(self.options.normalization_right_context, delta_window)
@@ -163,7 +164,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """Process all stored frames, and return frames ``first`` to ``first + count - 1`` after the delay."""
+        """Process all stored frames, and return the delayed output frames ``first`` to ``first + count - 1``."""
         history = self.history
         counts = history.end - history.start
         width = int(counts.max()) if count else 0
@@ -191,7 +192,7 @@ class Tracker:
         self._frames = 0  # Number of frames that have been searched.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take the next samples (T,), and return the NCCF and pitch in Hz of the frames that are now decided.
+        """Take the next samples (T,), and return NCCF and pitch in Hz, (frames, 2), of the frames that are now decided.
 
         ``finished`` is True for the last samples of the utterance, which decide all frames.
 
@@ -214,7 +215,7 @@ class Tracker:
         constants, count = self._constants, frames - self._frames
         begin = constants.start + self._frames * constants.shift
         ends = np.minimum(begin + constants.shift * np.arange(count) + constants.span, self._start + len(self._signal))
-        energy = np.array([self._compute_variance(end) for end in ends.tolist()])
+        variances = np.array([self._compute_variance(end) for end in ends.tolist()])
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
@@ -225,7 +226,7 @@ class Tracker:
             rows=np.array([0, count]),
             first=first,
             shift=shift,
-            ballast=compute_ballast(energy, constants),
+            ballast=compute_ballast(variances, constants),
             revised=None,
             groups=np.zeros(count, np.uint8),  # 0 means groups of four rows: the number of later frames is unknown.
             ready=np.array([count]),

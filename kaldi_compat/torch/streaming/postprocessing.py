@@ -216,9 +216,9 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def reset(self) -> None:
         super().reset()
-        # CMVN statistics (slots, 2, dim + 1) of each speaker, with and without the current utterance.
-        self._seen = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
-        self._speaker = self._seen
+        # CMVN statistics (slots, 2, dim + 1) of the speaker of each slot, with and without the current utterance.
+        self._statistics = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
+        self._past_statistics = self._statistics
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
         """Discard the speaker statistics of the slots that are True in ``slots`` (slots,), or of all slots if None.
@@ -226,15 +226,18 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         Call this method between utterances.
         """
         is_kept = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
-        self._seen = self._speaker = self._speaker * is_kept.to(self._speaker)[:, None, None]
+        self._past_statistics = self._past_statistics * is_kept.to(self._past_statistics)[:, None, None]
+        self._statistics = self._past_statistics
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Normalize a chunk, and add its statistics to the speaker's when the utterance ends."""
-        self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)
-        self._seen = self._seen + cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
+        device = chunk.device
+        self._past_statistics = self._past_statistics.to(device)
+        chunk_statistics = cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(device))
+        self._statistics = self._statistics.to(device) + chunk_statistics
         result = super()._advance(chunk, lengths, ended)
-        has_ended = torch.from_numpy(ended).to(chunk.device)[:, None, None]
-        self._speaker = torch.where(has_ended, self._seen, self._speaker)
+        has_ended = torch.from_numpy(ended).to(device)[:, None, None]
+        self._past_statistics = torch.where(has_ended, self._statistics, self._past_statistics)
         return result
 
     def _count_decided_frames(self, end: Counts) -> Counts:
@@ -250,9 +253,9 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         # Without statistics, a count of 1 avoids a division by zero.
-        counts = self._speaker[:, :1, -1:].clamp(min=1)
-        speaker = torch.cat((self._speaker[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
-        max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
+        counts = self._past_statistics[:, :1, -1:].clamp(min=1)
+        speaker = torch.cat((self._past_statistics[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
+        max_frames = self._past_statistics[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
         return normalize_frames_online(current, window, options, self.module.skip_dims)

@@ -42,8 +42,8 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         return count
 
     def _count_decided_frames(self, end: Counts) -> Counts:
-        beyond = self.options.stack - self._left  # Number of frames that the first stack needs.
-        return np.where(end >= beyond, (end - beyond) // self.options.stride + 1, 0)
+        num_needed = self.options.stack - self._left  # Number of frames that the first stack needs.
+        return np.where(end >= num_needed, (end - num_needed) // self.options.stride + 1, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)

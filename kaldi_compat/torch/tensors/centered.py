@@ -28,12 +28,12 @@ def subtract_means(features: Tensor, utterance_rows: npt.NDArray[np.int64]) -> T
     counts = np.diff(bounds)
     if not len(counts):
         return features
-    spans = -(-counts // _SPAN)
-    lengths = np.full(int(spans.sum()), _SPAN)
-    lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
+    span_counts = -(-counts // _SPAN)
+    lengths = np.full(int(span_counts.sum()), _SPAN)
+    lengths[np.cumsum(span_counts) - 1] = counts - (span_counts - 1) * _SPAN
     # unsafe=True skips the check of the lengths, which would wait for the device.
     span_lengths, spans_per_utterance, frame_counts = (
-        to_device(torch.from_numpy(values), features.device) for values in (lengths, spans, counts)
+        to_device(torch.from_numpy(values), features.device) for values in (lengths, span_counts, counts)
     )
     sums = torch.segment_reduce(features, "sum", lengths=span_lengths, unsafe=True)
     sums = torch.segment_reduce(sums, "sum", lengths=spans_per_utterance, unsafe=True)

@@ -20,19 +20,19 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     lags = autocorrelation.movedim(-1, 0)
     order = len(lags) - 1
     reversed_lags = lags.flip(0)
-    error = lags[0]
+    residual = lags[0]
     coefficients = lags[:0]
     for i in range(order):
         # Coefficients 0 to i - 1 are multiplied by lags i to 1.
-        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / error
+        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / residual
         # Kaldi's floor of 1e-5 keeps the residual of a constant signal positive.
-        error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
+        residual = residual * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
-    return coefficients.movedim(0, -1), error
+    return coefficients.movedim(0, -1), residual
 
 
 def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute cepstral coefficients 1 to n, (..., n), of the all-pole model with linear prediction ``coefficients``."""
+    """Compute the cepstrum of an all-pole model, coefficients 1 to n, from linear prediction coefficients, (..., n)."""
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):
@@ -45,9 +45,10 @@ def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Replace C0, the first column of ``cepstra`` (..., num_ceps), with the log energy if it is passed.
+    """Scale C0, or replace it with the log energy, and return cepstra with it in the first or the last column.
 
     Args:
+        cepstra: cepstra (..., num_ceps), with C0 in the first column.
         log_energy: log energies of the frames, shape (...); None to keep C0.
         energy_floor: floor of the energy; 0 for no floor.
         htk_order: True to move C0 or the energy to the last column.

@@ -22,7 +22,7 @@ class Constants:
         self._size = size
         self._tensors: dict[Hashable, Tensor] = {}
 
-    def get(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
+    def get_tensor(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
         """Return the tensor of a key on a device. The first call computes the tensor with ``make``, on the CPU."""
         if ask_compiler(torch, "is_compiling"):  # The compiler records ``make`` and caches its result itself.
             return make().to(device)

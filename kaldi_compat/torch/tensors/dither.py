@@ -32,13 +32,13 @@ def make_seed_source(generator: Generator) -> Seeds:
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
-def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator) -> FrameNoise:
+def make_frame_noise(frames: Tensor, is_valid: Tensor | None, generator: Generator) -> FrameNoise:
     """Return a function that computes the standard normal noise (rows, n, size) of a slice of n frames.
 
     Args:
         frames: ``(rows, frames, size)``: the frames that the noise is added to.
-        valid: mask ``(rows, frames)`` of the frames that exist; None if all exist. Only these frames consume states of
-            a :class:`NoiseSource`.
+        is_valid: mask ``(rows, frames)`` of the frames that exist; None if all exist. Only these frames consume states
+            of a :class:`NoiseSource`.
         generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
     """
     if generator is None:
@@ -48,18 +48,18 @@ def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator)
             frames[:, block].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
     refuse_export_of_noise(frames)
-    states = run_eagerly(draw_frame_states)(frames.shape[:-1], valid, generator)
+    states = run_eagerly(draw_frame_states)(frames.shape[:-1], is_valid, generator)
     seeds = to_device(states, frames.device)
     return lambda block: compute_kaldi_noise(seeds[:, block], frames.shape[-1]).to(frames.dtype)
 
 
-def draw_frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseSource) -> Tensor:
+def draw_frame_states(shape: Sequence[int], is_valid: Tensor | None, source: NoiseSource) -> Tensor:
     """Return the ``rand_r()`` states of frames.
 
     Args:
         shape: shape of the array of frames.
-        valid: mask of the frames that exist, which get states in order; None if all exist. A mask on a GPU is copied to
-            the CPU, which waits for the GPU, because the number of states to draw depends on it.
+        is_valid: mask of the frames that exist, which get states in order; None if all exist. A mask on a GPU is copied
+            to the CPU, which waits for the GPU, because the number of states to draw depends on it.
         source: source of the states.
 
     Returns:
@@ -67,10 +67,10 @@ def draw_frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseS
     """
     draw = get_frame_seeds(source, TORCH_GENERATOR)
     seeds = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
-    if valid is None:
+    if is_valid is None:
         return seeds.copy_(torch.from_numpy(draw(seeds.numel())).view(seeds.shape))
-    valid = valid.reshape(seeds.shape).cpu()
-    seeds[valid] = torch.from_numpy(draw(int(valid.sum())))
+    is_valid = is_valid.reshape(seeds.shape).cpu()
+    seeds[is_valid] = torch.from_numpy(draw(int(is_valid.sum())))
     return seeds
 
 
@@ -79,11 +79,12 @@ _constants = Constants(8)
 
 def _get_jumps(pairs: int, device: torch.device) -> Tensor:
     """Return the multipliers and increments of :func:`compute_rand_r_jumps` on a device, int32 (2, 6, pairs)."""
-    return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
+    return _constants.get_tensor(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
 
 
 def _draw_rand_r(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each seed (..., 1) and column of the tables (3, pairs)."""
+    # rand_r() joins 11, 10 and 10 bits of three consecutive states of its generator.
     high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
     high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))

@@ -25,10 +25,10 @@ def compute_power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
     return re + im
 
 
-def compute_power(x: Tensor, exponent: float) -> Tensor:
+def raise_to_power(x: Tensor, exponent: float) -> Tensor:
     """Compute ``x ** exponent`` for ``x >= 0``. At 0, the gradient is 0 instead of infinite."""
-    positive = x > 0
-    return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
+    is_positive = x > 0
+    return torch.where(is_positive, torch.where(is_positive, x, 1.0) ** exponent, 0.0)
 
 
 def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
@@ -44,8 +44,8 @@ def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
     groups = []
     for first in range(0, num_bins, GROUP):
         bands = slice(first, first + GROUP)
-        used = np.flatnonzero(filled[:, bands].any(1))
-        groups.append((slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 0), bands))
+        nonzero = np.flatnonzero(filled[:, bands].any(1))
+        groups.append((slice(int(nonzero[0]), int(nonzero[-1]) + 1) if len(nonzero) else slice(0, 0), bands))
     return filled, groups
 
 

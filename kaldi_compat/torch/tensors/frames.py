@@ -43,8 +43,8 @@ def reflect_indices(index: Places, length: Tensor | int) -> Places:
     broadcasts to the shape of ``index``.
     """
     index = index % (2 * length)
-    inside: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
-    return inside
+    reflected: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
+    return reflected
 
 
 def cut_frames(
@@ -61,7 +61,7 @@ def cut_frames(
         samples: audio of shape (..., T).
         size, shift, snip_edges: as for :func:`count_frames`.
         lengths: number of valid samples in each row of (B, T), where the audio is reflected instead of at T.
-        tracing: recorders of the operations on the audio.
+        tracing: says whether a compiler or an exporter records the operations on the audio.
 
     Returns:
         Frames of shape (..., count_frames(T), size). Frames after the last frame of a row are undefined. In a
@@ -79,22 +79,22 @@ def cut_frames(
 
 
 def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
-    """Cut audio into frames by joining neighboring blocks of ``shift`` samples.
+    """Cut audio (..., T) into frames (..., frames, size) by joining neighboring blocks of ``shift`` samples.
 
     In ONNX, unfold gathers single samples, which takes ten times as long. The audio must have at least one frame. The
     result has a few frames more than with unfold, which contain zeros after the end of the audio.
     """
     blocks_of_frame = -(-size // shift)
     padded = nn.functional.pad(samples, (0, blocks_of_frame * shift))
-    blocks = padded.shape[-1] // shift
-    cut = padded[..., : blocks * shift].reshape(*samples.shape[:-1], blocks, shift)
-    frames = blocks - blocks_of_frame + 1
-    pieces = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
+    num_blocks = padded.shape[-1] // shift
+    blocks = padded[..., : num_blocks * shift].reshape(*samples.shape[:-1], num_blocks, shift)
+    num_frames = num_blocks - blocks_of_frame + 1
+    pieces = [blocks[..., k : k + num_frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
     return torch.cat(pieces, -1)
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples from the first centered frame to ``spare`` samples after the last, reflected at both ends."""
+    """Return the samples of all centered frames, reflected at both ends, and ``spare`` samples after the last frame."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.

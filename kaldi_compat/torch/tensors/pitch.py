@@ -53,7 +53,7 @@ class PitchTables(NamedTuple):
         return cls(*map(torch.from_numpy, tables))
 
 
-def silence_past(samples: Tensor, lengths: Tensor) -> Tensor:
+def silence_padding(samples: Tensor, lengths: Tensor) -> Tensor:
     """Set the samples of audio (B, T) after the length of each row, (B,), to zero."""
     return zero_padding(samples[..., None], lengths)[..., 0]
 
@@ -75,7 +75,7 @@ def track_batch(
     """
     utterances, longest = samples.shape
     traced = is_traced(samples)
-    max_frames = count_frames_of_size(longest, constants) if traced else constants.count_frames(longest)
+    max_frames = count_frames_in_integers(longest, constants) if traced else constants.count_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
@@ -83,7 +83,7 @@ def track_batch(
     schedule = Schedule.from_lengths(counts, longest, max_frames, constants)
     frames = schedule.frames.clamp(max=max_frames)
     ends = constants.count_resampled(counts, finished=True).clamp(min=1)
-    signal = silence_past(downsample_audio(silence_past(samples, counts), constants, tables), ends)
+    signal = silence_padding(downsample_audio(silence_padding(samples, counts), constants, tables), ends)
 
     windows = cut_windows(signal, max_frames, constants, ends)
     # A traced graph has a single block, because the number of blocks would become a constant of the graph.
@@ -92,12 +92,12 @@ def track_batch(
         for block in ([windows] if traced else torch.split(windows, _BLOCK, -2))
     ]
     inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
-    energy = compute_variances(signal, schedule.samples.clamp(min=1))
-    better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
+    variance = compute_variances(signal, schedule.samples.clamp(min=1))
+    new_variance = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
+    is_repeated = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        searched = compute_search_nccf(inner, norm, energy, better_energy, recomputed, constants)
-        path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
+        search_nccf = compute_search_nccf(inner, norm, variance, new_variance, is_repeated, constants)
+        path = find_cheapest_paths(compute_local_costs(search_nccf, tables), constants.step, frames)
     return zero_padding(gather_path_features(compute_nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
@@ -114,7 +114,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
-        """Return the numbers of frames and samples of utterances, whose audio arrives in chunks as in Kaldi's tracker.
+        """Return the schedule of utterances whose audio arrives in chunks, as in Kaldi's tracker.
 
         Args:
             lengths: ``(B,)``: number of samples of each utterance.
@@ -154,7 +154,7 @@ def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> T
     return received.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
 
 
-def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
+def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
     """Compute the number of frames of ``samples`` samples in integer arithmetic, which may be a compiler's symbol.
 
     For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples
@@ -198,8 +198,8 @@ def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths:
     position = firsts[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
     previous = torch.where(position == 0, windows, previous)
-    inside = (position >= 0) & (position < lengths[..., None, None])
-    return torch.where(inside, windows - constants.preemphasis * previous, 0 * windows)
+    is_inside = (position >= 0) & (position < lengths[..., None, None])
+    return torch.where(is_inside, windows - constants.preemphasis * previous, 0 * windows)
 
 
 def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
@@ -226,11 +226,12 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
 def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
     """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``. In digital silence, it is 0.
 
-    The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
+    ``inner`` and ``norm`` ``(..., lags)`` are results of :func:`correlate_windows`. The ballast, which broadcasts to
+    their shape, reduces the correlation of quiet frames.
     """
-    squared = norm + ballast
-    silent = squared <= 0
-    return torch.where(silent, 0 * inner, inner / torch.sqrt(torch.where(silent, 1 + 0 * squared, squared)))
+    square = norm + ballast
+    is_silent = square <= 0
+    return torch.where(is_silent, 0 * inner, inner / torch.sqrt(torch.where(is_silent, 1 + 0 * square, square)))
 
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
@@ -246,42 +247,43 @@ def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
 
 
 def compute_search_nccf(
-    inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, recomputed: Tensor, constants: PitchConstants
+    inner: Tensor, norm: Tensor, variance: Tensor, new_variance: Tensor, is_repeated: Tensor, constants: PitchConstants
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
 
-    If the energy has changed much when frames are searched again, their correlation is scaled for the new ballast.
+    If the variance has changed much when the search is repeated, the correlation is scaled for the new ballast.
 
     Args:
         inner, norm: ``(..., frames, lags)``: results of :func:`correlate_windows`.
-        energy: ``(..., frames)``: variance from which the ballast of each frame is computed.
-        better_energy: ``(..., 1)``: variance that is known when frames are searched again.
-        recomputed: ``(..., frames)``: mask of the frames that are searched again.
+        variance: ``(..., frames)``: variance from which the ballast of each frame is computed.
+        new_variance: ``(..., 1)``: variance that is known when the search is repeated.
+        is_repeated: ``(..., frames)``: mask of the frames whose search is repeated.
         constants: constants of the tracker.
     """
-    ballast = _compute_ballast(energy, constants)
+    ballast = _compute_ballast(variance, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Like Kaldi's ApproxEqual, compare with the sum of both energies. If the energy of one frame has changed, all
-    # frames that are searched again are scaled.
-    changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
-    changed = (changed & recomputed).any(-1)[..., None] & recomputed
+    # Like Kaldi's ApproxEqual, compare with the sum of both variances. If the variance of one frame has changed, all
+    # frames whose search is repeated are scaled.
+    has_changed = abs(variance - new_variance) > _ENERGY_CHANGE * (abs(variance) + abs(new_variance))
+    has_changed = (has_changed & is_repeated).any(-1)[..., None] & is_repeated
     average = norm.mean(-1).double()
-    old_norm, new_norm = ballast + average, _compute_ballast(better_energy, constants) + average
+    old_norm, new_norm = ballast + average, _compute_ballast(new_variance, constants) + average
     # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
-    usable = changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
-    ratio = torch.where(usable, old_norm, 1.0) / torch.where(usable, new_norm, 1.0)
+    is_scaled = has_changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
+    ratio = torch.where(is_scaled, old_norm, 1.0) / torch.where(is_scaled, new_norm, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
 
 
-def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
+def _compute_ballast(variance: Tensor, constants: PitchConstants) -> Tensor:
     """Compute the ballast, which is added to the product of two energies, from the variance of the audio."""
-    return (energy * constants.window) ** 2 * constants.ballast
+    return (variance * constants.window) ** 2 * constants.ballast
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
-    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` (equation 5 of the paper).
+    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` at all lags.
 
-    The operations are in Kaldi's order, because in silence only their rounding decides between the states.
+    This is equation 5 of Ghahremani et al. (2014). The operations are in Kaldi's order, because in silence only their
+    rounding decides between the states.
     """
     interpolated = matmul(correlation, tables.weights.to(correlation.dtype))
     return (1 - interpolated) + interpolated * tables.discount.to(correlation.dtype)

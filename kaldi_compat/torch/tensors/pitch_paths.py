@@ -28,10 +28,10 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
     """
     utterances, frames, states = local.shape
     indices = torch.arange(states, device=local.device)
-    steps = ((indices[:, None] - indices) ** 2).to(local.dtype) * factor
+    step_costs = ((indices[:, None] - indices) ** 2).to(local.dtype) * factor
     frame = torch.arange(frames, device=local.device)[:, None]
     ends = torch.zeros(utterances, dtype=torch.long, device=local.device) + frames if lengths is None else lengths
-    local, last = local.transpose(0, 1), frame == ends - 1
+    local, is_last = local.transpose(0, 1), frame == ends - 1
     search: Any = _search
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         search = _script_search()
@@ -39,7 +39,7 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
         search = _search_by_scan
     elif ask_compiler(torch, "is_compiling"):
         search = _search_as_operation
-    path: Tensor = search(local, steps, last)
+    path: Tensor = search(local, step_costs, is_last)
     return path.transpose(0, 1)
 
 

@@ -11,20 +11,20 @@ from kaldi_compat.functional.array_api import convert_like, is_traced
 _BLOCK_SAMPLES = 8192  # Number of output samples computed together, so that the inputs fit into the cache.
 
 
-def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dtype) -> Tensor:
+def resample_tensor(samples: Tensor, filters: PeriodFilters, product_type: torch.dtype) -> Tensor:
     """Resample audio with precomputed filters.
 
     Args:
         samples: floating-point audio, ``(..., samples)``. Silence is assumed before and after the audio.
         filters: filters that resample from one sampling rate to another.
-        products: data type that products of samples and weights are rounded to, before they are added up in double.
+        product_type: data type that products of samples and weights are rounded to, before they are summed in float64.
 
     Returns:
         Audio ``(..., ceil(samples * filters.phases / filters.period))``, with the data type of ``samples``.
     """
     count = count_resampled(samples.shape[-1], filters.period, filters.phases)
     periods = divide_rounding_up(count, filters.phases)
-    weights = convert_like(filters.weights, samples).to(products)
+    weights = convert_like(filters.weights, samples).to(product_type)
     # The last period starts within the audio, so the filters need at most filters.first + filters.reach samples after
     # the audio.
     padded = torch.nn.functional.pad(samples, (-filters.first, max(0, filters.first + filters.reach)))
@@ -34,7 +34,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
     blocks = []
     for start in starts:
         block = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]
-        sums = (_gather_taps(block.to(products), filters) * weights).sum(-1, dtype=torch.float64)
+        sums = (_gather_taps(block.to(product_type), filters) * weights).sum(-1, dtype=torch.float64)
         blocks.append(sums.to(samples.dtype))
     return torch.cat(blocks, -2).flatten(-2)[..., :count]
 

@@ -362,9 +362,11 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     features[3, 5], features[40, 2] = float("nan"), float("inf")
     monkeypatch.setattr(computer, "_compute_features", lambda row, parts: features)
     fetches: list[int] = []
-    fetch = computer.transfers.fetch
+    fetch = computer.transfers.fetch_tensors
     monkeypatch.setattr(
-        computer.transfers, "fetch", lambda tensors, **how: fetches.append(len(tensors)) or fetch(tensors, **how)
+        computer.transfers,
+        "fetch_tensors",
+        lambda tensors, **how: fetches.append(len(tensors)) or fetch(tensors, **how),
     )
     results = computer.submit([utterance(i, 3000) for i in range(3)])()
     assert [type(each) for each in results] == [Features, Encoded, Features]

@@ -147,13 +147,13 @@ def test_labels_vectors_and_half_precision(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["ast", "parakeet", "w2v-bert", "wavlm", "whisper"])
 def test_half_precision_does_not_change_the_inputs_of_the_model(tmp_path: Path, name: str) -> None:
     from kaldi_compat.dump.options import DumpOptions
-    from kaldi_compat.torch.extractors import inference, open_pretrained
+    from kaldi_compat.torch.extractors import enter_inference, open_pretrained
 
     made = open_pretrained(DumpOptions(transformers=str(save_tiny(name, tmp_path / name))), "cpu")
     samples = [(audio(count, seed=count).reshape(-1) / 32768).astype(np.float32) for count in (9000, 16000)]
     inputs = []
     for dtype in ("float32", "bfloat16"):
-        with inference("cpu", dtype, 1):
+        with enter_inference("cpu", dtype, 1):
             inputs.append(made.make_inputs(samples, "attention_mask", return_attention_mask=True).tensors)
     assert inputs[0].keys() == inputs[1].keys()
     for key, tensor in inputs[0].items():

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def test_calls_have_no_gradients_and_leave_the_number_of_threads() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(KeyError), extractors.inference("cpu", "float32", before + 1):
+    with pytest.raises(KeyError), extractors.enter_inference("cpu", "float32", before + 1):
         assert torch.get_num_threads() == before + 1
         assert torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
         raise KeyError
@@ -85,7 +85,7 @@ def test_weight_that_only_training_uses_may_be_missing(tmp_path: Path) -> None:
     del weights["masked_spec_embed"]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     made = extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
-    with extractors.inference("cpu", "float32", 1):
+    with extractors.enter_inference("cpu", "float32", 1):
         states, counts = made([audio(9000, seed=1)[0].astype(np.float32) / 32768])
     assert states.shape == (1, counts[0], 32)
 
@@ -102,7 +102,7 @@ def test_codebook_after_the_last_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("transformers", minversion="5")
     folder = save_tiny("dac", tmp_path / "m")
     samples = [audio(9000, seed=1)[0].astype(np.float32) / 32768]
-    with extractors.inference("cpu", "float32", 1):
+    with extractors.enter_inference("cpu", "float32", 1):
         found = extractors.open_pretrained(DumpOptions(transformers=str(folder), layers="3"), "cpu")(samples)
         assert list(found) == ["codes3"]
         with pytest.raises(ValueError, match="has no codebook 4: choose from the codebooks 0 to 3"):

@@ -50,15 +50,15 @@ OGG: dict[tuple[str | None, int | None], str] = {
     ("vorbis", None): "VORBIS",
     ("opus", None): "OPUS",
 }
-SAVED: dict[str, dict[tuple[str | None, int | None], str]] = {
+FORMATS: dict[str, dict[tuple[str | None, int | None], str]] = {
     "wav": WAV,
     "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
     "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
 }  # fmt: skip
-SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Formats with one subtype.
+ONE_SUBTYPE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Formats with one subtype.
 # Subtypes of WAV files by the type of the samples, for calls without an encoding and bits.
-OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
-           torch.float64: "DOUBLE"}  # fmt: skip
+TENSOR_SUBTYPES = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
+                   torch.float64: "DOUBLE"}  # fmt: skip
 
 
 class AudioFileError(AudioError, RuntimeError):
@@ -71,7 +71,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 @functools.cache
 def _make_libsndfile_error() -> type[AudioFileError]:
-    """Return the class for errors of libsndfile. It derives from soundfile's class, because torchaudio passes it on."""
+    """Return the class for errors of libsndfile, derived from soundfile's class, which torchaudio raises for them."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
@@ -85,10 +85,10 @@ def __getattr__(name: str) -> Any:
 
 def _convert_error(error: Exception, message: str) -> AudioFileError:
     """Return an AudioFileError with a new message, which handlers of the original ``error`` also catch."""
-    kind: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
-    if hasattr(error, "error_string"):
-        kind = _make_libsndfile_error()
-    converted = kind(message)
+    error_class: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
+    if hasattr(error, "error_string"):  # The error is soundfile's LibsndfileError.
+        error_class = _make_libsndfile_error()
+    converted = error_class(message)
     vars(converted).update(vars(error))  # Handlers may read the original's code and prefix.
     return converted
 
@@ -247,20 +247,20 @@ def save(
         raise AudioFileError(f"compression={compression} is not supported by soundfile: leave compression out")
     if hasattr(uri, "write") and format is None:
         raise AudioFileError("an open file needs a format: pass a format, such as format='wav'")
-    kind = str(format if hasattr(uri, "write") else str(uri).rpartition(".")[2]).lower()
-    if kind not in SAVED and kind not in SAVED_AS_ONE:
-        raise AudioFileError(f"cannot write {_name(uri)}: choose a format from {', '.join([*SAVED, *SAVED_AS_ONE])}")
-    subtype = OF_TYPE.get(src.dtype) if kind == "wav" and not encoding and not bits_per_sample else None
+    file_format = str(format if hasattr(uri, "write") else str(uri).rpartition(".")[2]).lower()
+    if file_format not in FORMATS and file_format not in ONE_SUBTYPE:
+        raise AudioFileError(f"cannot write {_name(uri)}: choose a format from {', '.join([*FORMATS, *ONE_SUBTYPE])}")
+    subtype = TENSOR_SUBTYPES.get(src.dtype) if file_format == "wav" and not encoding and not bits_per_sample else None
     # In torchaudio, an empty encoding means the default, but only for wav and flac.
-    encoding = encoding or None if kind in ("wav", "flac") else encoding
-    subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding, bits_per_sample or None))
+    encoding = encoding or None if file_format in ("wav", "flac") else encoding
+    subtype = subtype or ONE_SUBTYPE.get(file_format) or FORMATS[file_format].get((encoding, bits_per_sample or None))
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
         request = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
         raise AudioFileError(
-            f"cannot write {_name(uri)}: {kind} does not have {request}: convert the samples, or choose another "
+            f"cannot write {_name(uri)}: {file_format} does not have {request}: convert the samples, or choose another "
             "encoding or size"
         )
-    container = format or ("NIST" if kind in ("sph", "nis", "nist") else None)
+    container = format or ("NIST" if file_format in ("sph", "nis", "nist") else None)
     try:
         samples = (src.T if channels_first else src).detach().cpu().numpy()
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
@@ -297,10 +297,10 @@ def get_audio_backend() -> str:
 
 
 def _import_soundfile(function: str, backend: str | None) -> Any:
-    """Import soundfile for a function of torchaudio, whose name ``function`` appears in errors.
+    """Import and return soundfile. Errors show ``function``, the name of the calling function of torchaudio.
 
     Raises:
-        AudioFileError: torchaudio has no such backend, or the C library of soundfile is missing.
+        AudioFileError: ``backend`` is not a backend of torchaudio, or the C library of soundfile is missing.
         MissingExtraError: soundfile is not installed.
     """
     if backend not in (None, "soundfile", "sox", "ffmpeg"):

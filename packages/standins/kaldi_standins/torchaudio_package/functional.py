@@ -62,6 +62,7 @@ def compute_kaldi_pitch(
 
     Raises:
         OptionError: Kaldi refuses a value.
+        AudioError: the samples have an unsupported type, are not finite, or are too loud.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import compute_kaldi_pitch
@@ -92,6 +93,7 @@ def sliding_window_cmn(
 
     Raises:
         OptionError: the window has no frames.
+        FeatureError: the features have a wrong shape or type.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import sliding_window_cmn
@@ -149,6 +151,7 @@ def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> An
 
     Raises:
         OptionError: Kaldi refuses the order or the window.
+        FeatureError: the features have a wrong shape or type.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import add_deltas
@@ -291,14 +294,14 @@ def make_sinc_filters(
     period, phases = reduce_rates(orig_freq, new_freq)
     cutoff = min(period, phases) * rolloff
     reach = math.ceil(width * period / cutoff)
-    taps = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
-    time = (cutoff * (taps - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
+    tap_times = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
+    times = (cutoff * (tap_times - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
     if METHODS[method] == "kaiser":
-        shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=time.dtype)
-        window = torch.i0(shape * torch.sqrt(1 - (time / width) ** 2)) / torch.i0(shape)
+        shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=times.dtype)
+        window = torch.i0(shape * torch.sqrt(1 - (times / width) ** 2)) / torch.i0(shape)
     else:
-        window = torch.cos(math.pi / 2 * time / width) ** 2
-    return (torch.sinc(time) * window * cutoff / period).to(dtype or torch.float32)
+        window = torch.cos(math.pi / 2 * times / width) ** 2
+    return (torch.sinc(times) * window * cutoff / period).to(dtype or torch.float32)
 
 
 def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:

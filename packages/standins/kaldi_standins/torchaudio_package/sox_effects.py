@@ -96,6 +96,7 @@ def apply_effects_file(
 
     Raises:
         AudioError: the file cannot be read.
+        MissingExtraError: soundfile is not installed.
         OptionError: the effect is not supported, or an argument is invalid.
 
     >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_file
@@ -115,7 +116,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     phase. A ratio of rates with more than MAX_PHASES phases is approximated.
     """
     new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
-    step = (rate / new_rate).limit_denominator(MAX_PHASES)
+    step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Input samples per output sample.
     if step == 1:
         return audio, new_rate
     inputs, phases = step.numerator, step.denominator
@@ -126,14 +127,14 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     resampled = np.zeros((-(-count // phases), phases, audio.shape[1]))
     padded = np.pad(audio, ((reach, reach + inputs + 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
-    for first in range(0, phases, 64):
+    for first in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
         starts, fractions = np.divmod(np.arange(first, min(first + 64, phases)) * inputs, phases)
         times = np.arange(-reach, reach + 1) - fractions[:, None] / phases
         kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half_length) ** 2, 0))) / np.i0(BETA)
         filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half_length)
         for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
-            part = windows[start::inputs][: len(resampled)] @ taps
-            resampled[: len(part), phase] = part
+            outputs = windows[start::inputs][: len(resampled)] @ taps
+            resampled[: len(outputs), phase] = outputs
     return resampled.reshape(-1, audio.shape[1])[:count], new_rate
 
 
@@ -150,7 +151,7 @@ def _apply_norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, F
 
 
 def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
-    """Mix or copy channels to get ``count`` channels.
+    """Mix or copy channels to get ``count`` channels. Raise ValueError unless ``count`` is a positive integer.
 
     Output i is the mean of inputs i, i + count, ... Without such inputs, output i is a copy of input ``i % inputs``.
     """
@@ -169,7 +170,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Select the samples from position ``first`` to position ``last``, such as "=2", by default to the end."""
+    """Cut audio from ``first`` to ``last``, positions for _parse_position. Raise ValueError if ``first`` is later."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
@@ -178,7 +179,7 @@ def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") ->
 
 
 def _parse_position(word: str, previous: int, total: int, rate: Fraction) -> int:
-    """Convert a position to the index of a sample. Raise ValueError for a negative number.
+    """Convert a position in audio of ``total`` samples to a sample index. Raise ValueError for a negative number.
 
     A sign says whether the position is after the previous position (+, the default), after the start (=) or before the
     end (-). A number is in seconds ("1.5", "1:30") or in samples ("100s").

@@ -82,8 +82,8 @@ def test_batches_under_way_do_not_mix_unless_a_synchronization_is_missing(
     batches = batch[:2], batch[2:4], batch[4:]
     expected = contents(computer, *batches)
     computer.transfers = Transfers(GPU)
-    assert computer.transfers._in is not None
-    computer.transfers._in.ahead = ahead
+    assert computer.transfers._upload_stream is not None
+    computer.transfers._upload_stream.ahead = ahead
     queued = gpu.queued(lambda samples, module, *row: compute_row(module, samples, *row)[0])
     monkeypatch.setattr(spectral_gpu, "compute_row", lambda module, *row: (queued(row[0], module, *row[1:]), False))
     if missing:
@@ -180,7 +180,7 @@ def test_results_are_fetched_to_ordinary_memory_if_no_pinned_memory_is_left(
     if computed:
         gpu.main.run(len(gpu.main.queue))
     monkeypatch.setattr(torch, "empty", without_pinned_memory(torch.empty))
-    (found,) = transfers.fetch([features], computed=computed)()
+    (found,) = transfers.fetch_tensors([features], computed=computed)()
     assert found.tolist() == [1.0, 1.0, 1.0]
 
 
