@@ -48,7 +48,7 @@ def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     word = word - 2**32 if word >= 2**31 else word
     state = [word]
     for _ in range(_LAG - 1):
-        word = int(np.fmod(16807 * word, RAND_MAX))
+        word = int(np.fmod(16807 * word, RAND_MAX))  # 16807 is glibc's multiplier.
         word += RAND_MAX if word < 0 else 0
         state.append(word)
     # glibc's short lag starts three words into the state, so the state is rotated by three places.
@@ -101,7 +101,8 @@ class KaldiRandom:
     def __init__(self, seed: int = 1) -> None:
         self.seed = seed
         # The first draw computes the state, because that takes longer than the features of a short utterance.
-        self._state, self._ready = np.empty(0, np.uint32), np.empty(0, np.int32)
+        self._state = np.empty(0, np.uint32)  # The last 31 numbers of the generator, (31,).
+        self._ready = np.empty(0, np.int32)  # Draws that were computed, but not yet returned.
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed})"
@@ -178,6 +179,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
     """
     factors, terms = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * factors[:, None] + terms[:, None]  # Six states for each pair, (6, n, pairs), modulo 2**32.
+    # Each draw joins 11, 10 and 10 bits of its three words. The factors have already shifted the words.
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
     uniform_radius, turn = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
     return np.sqrt(np.float32(-2) * logf(uniform_radius)), (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
@@ -192,7 +194,7 @@ def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
 
 
 def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return multipliers and increments from a state of ``rand_r()`` to the next ``count`` states: two (count,)."""
+    """Return the multipliers and increments, both (count,), that map a state of ``rand_r()`` to the next states."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
     return powers, sums

@@ -45,11 +45,11 @@ def pack_floats(numbers: Sequence[float], buffer: Any, start: int = 0) -> None:
 
     Raises:
         struct.error: an item is not a number.
-        OverflowError: a number is infinite in single precision.
+        OverflowError: a finite number is too large for single precision.
     """
-    if len(numbers) > SPACE:  # The call below copies its numbers to a tuple. Writing in parts bounds its size.
-        for first in range(0, len(numbers), SPACE):
-            pack_floats(numbers[first : first + SPACE], buffer, start + first)
+    if len(numbers) > SPACE:  # The call below copies its numbers to a tuple. Writing in chunks bounds its size.
+        for begin in range(0, len(numbers), SPACE):
+            pack_floats(numbers[begin : begin + SPACE], buffer, start + begin)
     else:
         functools.partial(_make_packer(len(numbers)), buffer, 4 * start)(*numbers)
 
@@ -74,7 +74,7 @@ class WindowFlow(abc.ABC):
 
         Args:
             chunk: the next items.
-            lengths: number of items in the chunk.
+            lengths: number of items in the chunk, or in each slot of a batch.
             ended: True where the items end with this chunk. The next chunk starts a new utterance.
         """
         history = self.history
@@ -148,7 +148,7 @@ class ArrayHistory:
 
     @property
     def samples(self) -> Floats:
-        """The past samples."""
+        """Samples ``start`` to ``end - 1`` of the utterance, float32 (samples,)."""
         return self.buffer[self.start - self.origin : self.end - self.origin]
 
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
@@ -160,7 +160,7 @@ class ArrayHistory:
 
         Raises:
             struct.error: an item of a list is not a number.
-            OverflowError: a number is infinite in single precision.
+            OverflowError: a finite number of a list is too large for single precision.
         """
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)
@@ -207,7 +207,7 @@ class ChunkStream(AudioFlow):
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything received so far, for the next utterance."""
+        """Discard all samples. The next chunk starts a new utterance."""
         self.history = ArrayHistory()
         self.done = 0
 
@@ -232,14 +232,14 @@ class ChunkStream(AudioFlow):
 
     @property
     def num_ready_frames(self) -> int:
-        """Number of frames that :meth:`compute_next_frames` can return."""
+        """Number of frames that :meth:`compute_next_frames` can return before more samples arrive."""
         num_frames: int = (self.history.end - self._needed) // self._shift + 1 - self.done
         return num_frames if num_frames > 0 else 0
 
     def compute_next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
         """Return the next ``count`` frames (count, dim), at most :attr:`num_ready_frames`.
 
-        ``seeds`` is a function as for :meth:`advance`.
+        For ``seeds``, see :meth:`advance`.
         """
         history = self.history
         self._seeds = seeds

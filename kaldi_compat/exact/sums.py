@@ -30,12 +30,12 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
     term = np.asarray(c, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         total = np.asarray(product + term)
-        part = total - product
-        error = (product - (total - part)) + (term - part)
+        rounded_term = total - product
+        error = (product - (total - rounded_term)) + (term - rounded_term)
         bits = total.view(np.int64)
-        inexact = ((error > 0) | (error < 0)) & (bits & 1 == 0)
-        if inexact.any():
-            total = np.where(inexact, bits + np.where((error > 0) == (total > 0), 1, -1), bits).view(np.float64)
+        is_inexact = ((error > 0) | (error < 0)) & (bits & 1 == 0)
+        if is_inexact.any():
+            total = np.where(is_inexact, bits + np.where((error > 0) == (total > 0), 1, -1), bits).view(np.float64)
         result: Floats = total.astype(np.float32)
     return result
 
@@ -66,7 +66,11 @@ def dot(x: Floats, y: Floats) -> Floats:
 
 
 def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
-    """Compute :func:`compute_dot_products` in C."""
+    """Return dot products of columns, computed in C: see :func:`compute_dot_products`.
+
+    Raises:
+        ValueError: the shapes of ``x`` and ``y`` or the bounds are invalid.
+    """
     (rows, dim), count = x.shape, len(bounds) - 1
     if y is None and dim != 1:
         raise ValueError(f"x must have one column if y is None, not {dim}")
@@ -158,10 +162,10 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
     rows, columns = matrix.shape
     fours_end, pairs_end = rows & ~3, rows & ~1
     if columns in (4, 8) and onto is None and rows <= _MAX_ROWS_OF_FEW_COLUMNS:
-        few: Floats = np.float32(0) + _sum_few_columns(
+        sums: Floats = np.float32(0) + _sum_few_columns(
             matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours_end, pairs_end
         )
-        return few
+        return sums
     start = np.zeros(rows, np.float32) if onto is None else onto
     parts = [
         _multiply_rows(matrix[:fours_end], x, start[:fours_end], accumulators=8, is_fused=True),
@@ -284,7 +288,7 @@ def _list_last_groups(start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _add_rows(rows: Floats) -> Floats:
-    """Add rows in order, in float32."""
+    """Return the sums (columns,) of the columns of (n, columns). The rows are added in order, in float32."""
     total = np.zeros(rows.shape[1], np.float32)
     for row in rows:
         total += row

@@ -15,7 +15,11 @@ from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 def _compute_statistics_in_c(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
-    """Compute :func:`compute_statistics` in C."""
+    """Compute the CMVN statistics of each utterance in C: see :func:`compute_statistics`.
+
+    Raises:
+        ValueError: the shapes of ``onto`` or ``weights``, or the bounds, are invalid.
+    """
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
     if total.shape != shape:
@@ -61,7 +65,7 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Compute :func:`normalize_by_sliding_windows` in C."""
+    """Normalize each frame over a sliding window, in C: see :func:`normalize_by_sliding_windows`."""
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:

@@ -81,7 +81,7 @@ def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 
     Args:
         lengths: the second argument of a call.
-        advice: advice on setting the sampling rate, which replaces ``{rate}``. It is formatted only for the error,
+        advice: advice on setting the sampling rate. ``lengths`` replaces ``{rate}`` only when the error is raised,
             because formatting a tensor takes long and waits for a GPU.
 
     Raises:
@@ -287,12 +287,12 @@ class AudioFeature:
         """
         refuse_rate_as_lengths(lengths)
         if isinstance(audio, Wave):
-            samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
+            samples = self._convert_array(get_wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
             audio = [
-                self._from_array(get_wave_samples(item, rate)) if isinstance(item, Wave) else item for item in audio
+                self._convert_array(get_wave_samples(item, rate)) if isinstance(item, Wave) else item for item in audio
             ]
         utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalize_warps(vtln_warp, (len(utterances), 0))
@@ -303,8 +303,8 @@ class AudioFeature:
         ]
         return self._compute_list(checked, generator)
 
-    def _from_array(self, samples: Any) -> Any:
-        """Convert an array to the type of audio that this feature computes."""
+    def _convert_array(self, samples: Any) -> Any:
+        """Convert an array to the type of audio that this feature takes: an array or a tensor."""
         return samples
 
 
@@ -330,7 +330,8 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         is_known: the result for earlier samples. If it is True, a tensor on a GPU is not read, to avoid a wait.
 
     Returns:
-        True if a sample is not zero. ``is_known`` for a tensor that is not read, and False for 16-bit integers.
+        True if the scale is known, because a sample is not zero. ``is_known`` for a tensor that is not read, and False
+        for 16-bit integers.
 
     Raises:
         AudioError: integers exceed :data:`MAX_INTEGER`.

@@ -18,8 +18,8 @@ from kaldi_compat.functional.array_api import (
     choose_precision,
     concatenate,
     detect_tracing,
-    float64,
     full,
+    to_float64,
 )
 from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
@@ -47,7 +47,7 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
     """Return the filters of orders 0 (one tap) to ``delta_order``, with weights that are rounded to ``dtype``.
 
-    Each filter is the slope of the filter before it.
+    Each filter is the regression slope of the previous filter.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -88,7 +88,7 @@ def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
     elif detect_tracing(frames).to_onnx:  # An ONNX graph stays in float32, because WebGPU has no float64.
         added = total + weight * frames
     else:
-        added = astype(total + weight * float64(frames), total.dtype)
+        added = astype(total + weight * to_float64(frames), total.dtype)
     return added
 
 

@@ -16,9 +16,9 @@ from kaldi_compat.functional.array_api import (
     arange,
     astype,
     convert_like,
-    float64,
     full,
     get_namespace,
+    to_float64,
     widen_to_float32,
 )
 from kaldi_compat.functional.batches import check_features, zero_padding
@@ -66,7 +66,7 @@ def utterance_cmvn(
     xp = get_namespace(features)
     # NumPy adds frames one by one, which needs double precision. torch adds in pairs, for which single precision
     # suffices, and runs on devices without double precision.
-    precise: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
+    precise: Any = to_float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
     # The count is an array even without lengths, because it is a symbol in a traced model.
     count: Any = full((), 0.0, precise) + features.shape[-2]
     if lengths is not None:
@@ -130,7 +130,7 @@ def subtract_centered_mean(
     end = time + options.context + 1
     end = xp.clip(end, None, frames) if lengths is None else xp.minimum(end, count)
     mean, _, _ = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
-    result: Array = zero_padding(astype(float64(features) - mean, features.dtype), lengths)
+    result: Array = zero_padding(astype(to_float64(features) - mean, features.dtype), lengths)
     return result
 
 

@@ -16,7 +16,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.convolution import choose_fft_points, convolved_in_c
 from kaldi_compat.exact.fft import compute_packed_irfft, compute_packed_rfft
 from kaldi_compat.exact.sums import compute_vector_sums
-from kaldi_compat.functional.array_api import Array, arange, astype, convert_like, float64, full, get_namespace
+from kaldi_compat.functional.array_api import Array, arange, astype, convert_like, full, get_namespace, to_float64
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
@@ -129,7 +129,7 @@ def compute_power(signal: Array) -> Array:
         rows = signal.reshape(-1, signal.shape[-1])
         energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
-        energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
+        energy = astype((to_float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
     mean: Array = energy / full((), float(signal.shape[-1]), signal)
     return mean
 
@@ -179,8 +179,8 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         raise AudioError(f"a noise has a signal-to-noise ratio of {noise.snr:g} dB: choose more than {MIN_SNR:g} dB")
     offset = int(min(start, signal.shape[-1]))
     noise_power = compute_power(samples) + full((), float(np.finfo(np.float32).eps), samples)
-    target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
-    scale = astype(xp.sqrt(target_power / float64(noise_power)), signal.dtype)
+    target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * to_float64(signal_power)
+    scale = astype(xp.sqrt(target_power / to_float64(noise_power)), signal.dtype)
     # The noise may start past the signal's end, and end before it, so it is gathered by index.
     index = arange(0, signal.shape[-1], signal) - offset
     audible = (index >= 0) & (index < samples.shape[0])

@@ -12,7 +12,7 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import multiply_by_transpose, multiply_matrices
-from kaldi_compat.functional.array_api import Array, astype, concatenate, convert_like, float64, full, get_namespace
+from kaldi_compat.functional.array_api import Array, astype, concatenate, convert_like, full, get_namespace, to_float64
 from kaldi_compat.functional.batches import check_features
 
 __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda"]
@@ -58,7 +58,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
 
 def _multiply_in_double(a: Array, b: Array) -> Array:
     """Return ``a @ b`` in the dtype of ``a``, computed in double precision, which no mode of torch affects."""
-    return astype(float64(a) @ float64(b), a.dtype)
+    return astype(to_float64(a) @ to_float64(b), a.dtype)
 
 
 def _check_matrices(*transforms: Array) -> None:
@@ -75,7 +75,7 @@ def compute_log_determinant(transform: Array, dim: int) -> float:
         transform: (out, dim), or (out, dim + 1) with an offset.
         dim: number of columns of the linear part ``A``.
     """
-    linear = float64(transform)[..., :dim]
+    linear = to_float64(transform)[..., :dim]
     xp = get_namespace(linear)
     return 0.5 * float(xp.linalg.slogdet(linear @ xp.swapaxes(linear, -1, -2))[1])
 

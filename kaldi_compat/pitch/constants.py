@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import Filters, PeriodFilters, count_resampled, make_resampling_filters
-from kaldi_compat.functional.array_api import astype, float64, get_namespace
+from kaldi_compat.functional.array_api import astype, get_namespace, to_float64
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -156,7 +156,7 @@ class PitchConstants:
         centered = samples if finished else samples - size // 2
         # Kaldi divides and adds in float32. Here the division is computed in double precision and then rounded, because
         # a GPU does not round a float32 division by a constant correctly.
-        quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
+        quotient = astype(to_float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
     def count_frames(self, samples: Any) -> Any:
