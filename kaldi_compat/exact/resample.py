@@ -211,11 +211,7 @@ def _resample_by_phase(
 
 
 def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    """Resample chunks in C. The parameters and the result are those of :func:`resample_chunks`.
-
-    Raises:
-        ValueError: the samples are not int16 or float32 of shape (T,), or a chunk lies outside of the samples.
-    """
+    """Resample chunks in C: see :func:`resample_chunks`. Raise ValueError for invalid samples or chunks."""
     if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
         raise ValueError(f"samples must be int16 or float32 of shape (T,), not {samples.dtype} of {samples.shape}")
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
@@ -285,11 +281,8 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
     """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
 
-    Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff. The filters have 6 zero
-    crossings on each side.
-
-    Args:
-        rate_in, rate_out: sampling rates in Hz.
+    Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff. The filters have 6
+    zero crossings on each side.
 
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)

@@ -66,11 +66,7 @@ def dot(x: Floats, y: Floats) -> Floats:
 
 
 def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
-    """Return dot products of columns, computed in C: see :func:`compute_dot_products`.
-
-    Raises:
-        ValueError: the shapes of ``x`` and ``y`` or the bounds are invalid.
-    """
+    """Compute dot products in C: see :func:`compute_dot_products`. Raise ValueError for invalid shapes or bounds."""
     (rows, dim), count = x.shape, len(bounds) - 1
     if y is None and dim != 1:
         raise ValueError(f"x must have one column if y is None, not {dim}")

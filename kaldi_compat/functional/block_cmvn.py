@@ -15,11 +15,7 @@ from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 def _compute_statistics_in_c(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
-    """Compute the CMVN statistics of each utterance in C: see :func:`compute_statistics`.
-
-    Raises:
-        ValueError: the shapes of ``onto`` or ``weights``, or the bounds, are invalid.
-    """
+    """Compute CMVN statistics in C: see :func:`compute_statistics`. Raise ValueError for invalid shapes or bounds."""
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
     if total.shape != shape:

@@ -123,8 +123,8 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
         raise OptionError(
             f"invalid label {quote_value(kinds.tolist()[invalid[0]])}: use True and False, or 'target' and 'nontarget'"
         )
-    for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):
-        if not of_kind.any():
+    for kind, is_of_kind in (("target", is_target), ("non-target", is_nontarget)):
+        if not is_of_kind.any():
             raise OptionError(f"No {kind} scores seen.")
     return values, is_target
 

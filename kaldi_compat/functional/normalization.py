@@ -30,7 +30,7 @@ from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, Utt
 __all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
 # A column counts as constant if its standard deviation is at most this fraction of its mean, and thus a rounding error.
-CONSTANT = 2.0**-18
+MAX_CONSTANT_DEVIATION = 2.0**-18
 
 
 @takes_options(UtteranceCmvnOptions)
@@ -82,7 +82,7 @@ def utterance_cmvn(
     normalized: Array = precise - mean
     if options.norm_vars:
         variance = average_frames(normalized * normalized, int(options.unbiased))
-        is_constant = variance <= xp.square(CONSTANT * mean)
+        is_constant = variance <= xp.square(MAX_CONSTANT_DEVIATION * mean)
         deviation = xp.sqrt(xp.where(is_constant, full((), 1.0, variance), variance + options.epsilon))
         normalized = xp.where(is_constant, full((), 0.0, normalized), normalized / deviation)
     return zero_padding(astype(normalized, features.dtype), lengths)

@@ -78,7 +78,7 @@ class OnlineCmvn:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the statistics of the speaker, and begin an utterance of another speaker."""
+        """Discard the statistics of the speaker. The next frames begin an utterance of another speaker."""
         self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
@@ -147,7 +147,7 @@ class OnlineCmvn:
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
-        """Compute :meth:`_normalize_block` in C. Return NotImplemented for a case that NumPy must handle."""
+        """Normalize utterances in C: see :meth:`_normalize_block`. Return NotImplemented if NumPy must do this."""
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
             return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
@@ -165,9 +165,9 @@ class OnlineCmvn:
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
-        """Normalize utterances: see :meth:`utterances`. Earlier calls normalized the rows of ``x`` before ``start``.
+        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on: (rows - start, dim).
 
-        The result (frames, dim) does not contain these rows.
+        Earlier calls normalized the rows before ``start``, which are in the window of the first utterance.
         """
         parts = []
         for index, frames in enumerate(split_utterances(x, bounds)):
@@ -179,7 +179,7 @@ class OnlineCmvn:
         return np.concatenate(parts)
 
     def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
-        """Normalize frame ``start`` and later frames, and update the statistics of the window and the speaker."""
+        """Return normalized frames from ``start`` on, and update the statistics of the window and the speaker."""
         features = frames[start:]
         sums = window = self._compute_windows(frames, start)
         size = self.options.cmn_window
@@ -251,11 +251,11 @@ def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int)
         FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = window[:, 0, -1]
-    lacking = np.flatnonzero(counts < size)
-    if len(lacking) and not other[0, -1] > 0:
+    short = np.flatnonzero(counts < size)  # Indices of the windows to fill.
+    if len(short) and not other[0, -1] > 0:
         raise FeatureError("the global CMVN statistics count no frames: compute them from at least one utterance")
-    added = np.minimum(size - counts[lacking], max_frames)
-    lacking, added = lacking[added > 0], added[added > 0]
+    added_frames = np.minimum(size - counts[short], max_frames)
+    short, added_frames = short[added_frames > 0], added_frames[added_frames > 0]
     result: Doubles = window.copy()
-    result[lacking] = multiply_add_double((added / other[0, -1])[:, None, None], other, window[lacking])
+    result[short] = multiply_add_double((added_frames / other[0, -1])[:, None, None], other, window[short])
     return result

@@ -50,8 +50,8 @@ class AdditiveSignal:
 def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
     """Multiply two packed spectra, which are pairs of real and imaginary parts ``(..., points / 2)``.
 
-    The imaginary part of bin 0 holds the Nyquist bin, which is real.
-    Like Kaldi, this treats bin 0 as one complex number, which adds a constant and a tone at the Nyquist frequency.
+    The imaginary part of bin 0 is the Nyquist bin, which is real. Like Kaldi, this function treats the two bins as one
+    complex number, which adds a constant and a tone at the Nyquist frequency.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
@@ -183,14 +183,16 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     scale = astype(xp.sqrt(target_power / to_float64(noise_power)), signal.dtype)
     # The noise may start past the signal's end, and end before it, so it is gathered by index.
     index = arange(0, signal.shape[-1], signal) - offset
-    audible = (index >= 0) & (index < samples.shape[0])
-    placed = xp.where(audible, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
-    mixed: Array = signal + placed
+    has_noise = (index >= 0) & (index < samples.shape[0])
+    summand = xp.where(
+        has_noise, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal)
+    )
+    mixed: Array = signal + summand
     return mixed
 
 
 def convert_seconds_to_samples(seconds: float, sample_frequency: float) -> float:
-    """Convert seconds to a number of samples. It is rounded to float32 as in Kaldi, and infinite on overflow."""
+    """Convert seconds to a number of samples, rounded to float32 as in Kaldi. The number is infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 

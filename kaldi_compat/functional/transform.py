@@ -69,7 +69,7 @@ def _check_matrices(*transforms: Array) -> None:
 
 
 def compute_log_determinant(transform: Array, dim: int) -> float:
-    """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
+    """Compute ``log |det A|`` of the linear part ``A``, or ``log det(A A^T) / 2`` if ``A`` reduces the dimension.
 
     Args:
         transform: (out, dim), or (out, dim + 1) with an offset.
@@ -151,8 +151,8 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)
     extended[..., :dim, :dim] = transform[..., :dim]
     extended[..., :dim, new_dimension:] = transform[..., dim:]
-    added = np.arange(dim, new_dimension)
-    extended[..., added, added] = 1
+    new_indices = np.arange(dim, new_dimension)
+    extended[..., new_indices, new_indices] = 1
     return extended
 
 

@@ -29,7 +29,7 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
-    """Return the threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
+    """Return the energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
 
     Args:
         log_energy: (..., T), zero after the last valid frame.
@@ -83,14 +83,14 @@ def compute_vad(
     time = arange(0, features.shape[-2], features)
     frames = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
-    above = log_energy > compute_energy_threshold(log_energy, options, frames)
+    is_above = log_energy > compute_energy_threshold(log_energy, options, frames)
     if lengths is not None:
-        above = above & mask_frames(lengths, features)
-    running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
-    running = xp.concatenate((full((*running.shape[:-1], 1), 0, running), running), axis=-1)
+        is_above = is_above & mask_frames(lengths, features)
+    prefix_sums: Any = xp.cumsum(astype(is_above, xp.int64), axis=-1)
+    prefix_sums = xp.concatenate((full((*prefix_sums.shape[:-1], 1), 0, prefix_sums), prefix_sums), axis=-1)
     start = xp.clip(time - options.vad_frames_context, 0, None)
     end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
-    votes = running[..., end] - running[..., start]
+    votes = prefix_sums[..., end] - prefix_sums[..., start]
 
     voters = xp.minimum(time + options.vad_frames_context + 1, frames) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))

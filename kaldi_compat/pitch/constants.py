@@ -137,6 +137,7 @@ class PitchConstants:
         """
         if finished:
             return count_resampled(samples_in, self.rate_in, self.rate_out)
+        # Times are counted in ticks, because the intervals of both sampling rates are whole numbers of ticks.
         ticks = math.lcm(self.rate_in, self.rate_out)
         interval = samples_in * (ticks // self.rate_in) - self.settling
         return _clip_at_zero(-(-interval // (ticks // self.rate_out)))
@@ -165,7 +166,7 @@ class PitchConstants:
 
 
 def _compute_lags(options: PitchOptions) -> Floats:
-    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` up to ``1 / min_f0``.
+    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` to at most ``1 / min_f0``.
 
     Each lag is the previous lag times ``1 + delta_pitch``. Kaldi's rounding to float32 decides how many lags fit.
     """
@@ -204,7 +205,7 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
     Args:
         times: float32, in seconds, of any shape.
         cutoff: cutoff frequency in Hz.
-        num_zeros: zero crossings of the sinc on each side of the window.
+        num_zeros: number of zero crossings of the sinc on each side of the window.
 
     Returns:
         float32, of the shape of ``times``.

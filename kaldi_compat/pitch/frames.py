@@ -216,7 +216,7 @@ def _compute_frame_variances(
 
 
 def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
-    """Return the ballast of a frame for the variance of the audio (a double), rounded to float32, elementwise."""
+    """Return the ballast (float32) of frames for each variance of the audio, a NumPy number or array in float64."""
     return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 

@@ -39,9 +39,9 @@ class Analysis:
     def from_audio(
         cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None
     ) -> Analysis:
-        """Analyze audio ``(samples,)`` that arrived in chunks.
+        """Split audio ``(samples,)``, which arrived in chunks, into frames, and search for the cheapest paths.
 
-        ``ends`` are the ends of the chunks; None for chunks of the size in the options.
+        ``ends`` are the ends of the chunks in samples; None for chunks of ``options.frames_per_chunk`` frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -141,5 +141,5 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
             lattice = analysis.final
         search_paths(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
         latency = min(options.max_frames_latency, end)
-        num_waiting = 0 if finished else count_undecided_frames(lattice.before[:end], latency)
+        num_waiting = 0 if finished else count_undecided_frames(lattice.predecessors[:end], latency)
         yield lattice.slice_frames(0, end), end - num_waiting, finished

@@ -91,8 +91,8 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     if xp is np and lengths is None and frames:
         weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
         means = compute_window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
-        in_order: Array = log_pitches - means.reshape(log_pitches.shape)
-        return in_order
+        with_kaldi_sums: Array = log_pitches - means.reshape(log_pitches.shape)
+        return with_kaldi_sums
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, convert_like(lengths, features)[..., None]), begin)
 
@@ -213,7 +213,7 @@ def _check_track(features: Array, lengths: Any) -> None:
             f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}: "
             "pass the output of Pitch or track_pitch"
         )
-    if is_traced_or_differentiated(features):
+    if is_traced_or_differentiated(features):  # The pitches cannot be read.
         return
     pitch = features[..., 1]
     is_invalid = ~(pitch > 0)
@@ -234,7 +234,7 @@ def process_utterances(
     options: ProcessPitchOptions,
     generator: KaldiRandom,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Compute :func:`process_pitch` of several utterances together, with the same bits.
+    """Apply :func:`process_pitch` to several utterances together, with the same bits.
 
     Args:
         features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
@@ -293,7 +293,7 @@ def compute_undelayed_features(
     lengths: Any = None,
     deltas: PitchDeltas | None = None,
 ) -> Array:
-    """Compute :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
+    """Compute the features of :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
         features: (..., frames, 2): the normalized correlation, and the pitch in Hz.

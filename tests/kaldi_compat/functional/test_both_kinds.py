@@ -59,7 +59,7 @@ OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "mask_frames": {"lengths": np.array(30)},
     "multiply_packed_spectra": {"a": (SIGNAL, SIGNAL), "b": (SIGNAL, SIGNAL)},
     "count_padded_frames": {"frames": np.array([5])},
-    "count_joined_frames": {"frames": np.array([5])},
+    "count_stacks": {"frames": np.array([5])},
 }
 
 
