@@ -31,7 +31,7 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     )
     if plan.accurate_fft:
         order = kaldi_fft.reverse_bits(plan.points)
-        tables.set(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
+        tables.set(order=order, directions=np.stack(kaldi_fft.compute_cosines_and_sines(plan.points), -1))
     elif half & (half - 1):  # The FFT of half the points is mixed-radix if their number is not a power of two.
         factors, roots = compute_mixed_radix_tables(half)
         # The C library computes a mixed-radix FFT if log_points is -1.

@@ -21,7 +21,7 @@ from kaldi_compat.exact.sums import sum_columns
 from kaldi_compat.native import NATIVE
 
 # Function that takes a number of frames and returns the state of rand_r() for the noise of each frame, (frames,).
-Seeds = Callable[[int], npt.NDArray[np.int32]]
+SeedSource = Callable[[int], npt.NDArray[np.int32]]
 
 MIN_ROWS_PER_THREAD = 64  # Smallest number of frames whose computation takes longer than starting a thread.
 
@@ -124,14 +124,15 @@ def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def compute_batch_features(
-    plan: Plan, batch: AudioBatch, seeds: Seeds | None = None, *, threads: int = 1, out: Floats | None = None
+    plan: Plan, batch: AudioBatch, seeds: SeedSource | None = None, *, threads: int = 1, out: Floats | None = None
 ) -> Floats:
     """Compute the features of a batch.
 
     Args:
         plan: plan of the feature (:func:`~kaldi_compat.exact.plan.make_plan`).
         batch: audio of the utterances (:func:`make_batch`).
-        seeds: function from a number of frames to their noise states. None if the batch has seeds, or for no noise.
+        seeds: function that takes a number of frames, and returns their ``rand_r()`` states (frames,) for the dithering
+            noise. None if the batch has seeds, or for no noise.
         threads: number of threads. A batch with few rows for each thread uses one.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
@@ -198,7 +199,7 @@ def compute_row_features(
     rows: npt.NDArray[Any],
     lengths: npt.NDArray[Any] | None,
     warps: float | Sequence[float],
-    seeds: Seeds | None,
+    seeds: SeedSource | None,
     threads: int = 1,
 ) -> tuple[Floats, Integers | None]:
     """Compute the features of each row of audio, in one batch.
@@ -208,7 +209,7 @@ def compute_row_features(
         rows: audio (..., T).
         lengths: number of valid samples of each row (...); None if all samples are valid.
         warps: one VTLN factor, or one for each row.
-        seeds: function from a number of frames to their noise states; None without dithering.
+        seeds: see :func:`compute_batch_features`.
         threads: maximum number of threads.
 
     Returns:
@@ -235,22 +236,22 @@ def compute_row_features(
 
 
 def compute_list_features(
-    plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds | None, threads: int = 1
+    plan: Plan, audio: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: SeedSource | None, threads: int = 1
 ) -> list[Floats]:
     """Compute the features of utterances of any lengths in one batch.
 
     Args:
         plan: plan of the feature.
-        utterances: samples (T,) of each utterance.
+        audio: samples (T,) of each utterance.
         warps: VTLN factor of each utterance.
-        seeds: function from a number of frames to their noise states; None without dithering.
+        seeds: see :func:`compute_batch_features`.
         threads: maximum number of threads.
 
     Returns:
         Features (frames, dim) of each utterance.
     """
-    samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
-    batch = make_batch(plan, samples, [len(utterance) for utterance in utterances], vtln_warp=warps)
+    samples = np.concatenate(audio) if audio else np.empty(0, np.int16)
+    batch = make_batch(plan, samples, list(map(len, audio)), vtln_warp=warps)
     features = compute_batch_features(plan, batch, seeds, threads=threads)
     return [features[begin:end] for begin, end in itertools.pairwise(batch.rows)]
 

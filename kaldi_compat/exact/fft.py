@@ -65,7 +65,7 @@ def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     # The axis of the samples comes first, so that each step computes all frames together.
     re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
     im, frame_shape = np.zeros_like(re), re.shape[1:]
-    directions = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_directions(n)]
+    directions = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_cosines_and_sines(n)]
     size = 1
     while size < n:
         cosine, sine = (x[:: n // (2 * size)] for x in directions)
@@ -81,7 +81,7 @@ def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
 
 
 @lru_cache(maxsize=8)
-def compute_directions(n: int) -> tuple[Doubles, Doubles]:
+def compute_cosines_and_sines(n: int) -> tuple[Doubles, Doubles]:
     """Return the cosines and the sines of ``2 pi k / n`` for ``k`` from 0 to ``n // 2 - 1``, both (n // 2,)."""
     angles = [2.0 * math.pi * k / n for k in range(n // 2)]
     return np.array(list(map(math.cos, angles))), np.array(list(map(math.sin, angles)))
@@ -247,13 +247,13 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
     parts_re, parts_im = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
     re, im = _compute_mixed_radix_fft(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
-    base = power = compute_mixed_radix_base(shape[-1], radix)
-    for p in range(1, radix):
-        cosine, sine = power
-        x, y = re[..., p : p + 1, :], im[..., p : p + 1, :]
+    roots = powers = compute_mixed_radix_base(shape[-1], radix)
+    for j in range(1, radix):  # Transform ``j`` is multiplied by the powers ``j`` of the roots.
+        cosine, sine = powers
+        x, y = re[..., j : j + 1, :], im[..., j : j + 1, :]
         total_re = total_re + (x * cosine - y * sine)
         total_im = total_im + (x * sine + y * cosine)
-        power = _multiply_complex(power, base)
+        powers = _multiply_complex(powers, roots)
     return total_re.reshape(shape), total_im.reshape(shape)
 
 

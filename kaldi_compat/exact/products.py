@@ -48,7 +48,7 @@ def _multiply_in_c(
 def _multiply_ragged(
     a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
-    """Multiply each of several matrices, which are rows of ``a``, by its matrix in ``b``, and return (rows, n).
+    """Multiply matrices, which are consecutive rows of ``a``, by matrices in ``b``, and return the products (rows, n).
 
     Args:
         a: (rows, depth).

@@ -32,13 +32,13 @@ class Filters:
     first: tuple[int, ...]  # First input sample of each filter, relative to the period's start.
     weights: tuple[Floats, ...]  # Weights (taps,) of each filter. The numbers of taps may differ by one.
 
-    def find_first(self, output: int) -> int:
+    def find_first_input(self, output: int) -> int:
         """Return the index of the first input sample that the filter of output sample ``output`` uses."""
         return self.first[output % len(self.first)] + output // len(self.first) * self.period
 
-    def find_end(self, output: int) -> int:
+    def find_input_end(self, output: int) -> int:
         """Return the index after the last input sample that the filter of output sample ``output`` uses."""
-        return self.find_first(output) + len(self.weights[output % len(self.first)])
+        return self.find_first_input(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
@@ -205,7 +205,7 @@ def _resample_by_phase(
             out[indices - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
     for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
         out[output - outputs[0]] = _compute_edge_sample(
-            audio, filters.find_first(output), filters.weights[output % phases]
+            audio, filters.find_first_input(output), filters.weights[output % phases]
         )
     return out
 
@@ -260,8 +260,8 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         The first output sample whose filter lies inside, and the index after the last output sample.
     """
     samples = range(*outputs)
-    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
-    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_end))
+    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)
+    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_input_end))
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:

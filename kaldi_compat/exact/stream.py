@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.engine import Seeds, convert_to_samples, make_chunk_call
+from kaldi_compat.exact.engine import SeedSource, convert_to_samples, make_chunk_call
 from kaldi_compat.exact.plan import Plan
 
 # Number of items or frames: an int for one stream, an array (slots,) for several streams.
@@ -203,7 +203,7 @@ class ChunkStream(AudioFlow):
         self._call = make_chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
-        self._seeds: Seeds | None = None
+        self._seeds: SeedSource | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -212,7 +212,7 @@ class ChunkStream(AudioFlow):
         self.done = 0
 
     def advance(
-        self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: Seeds | None = None
+        self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: SeedSource | None = None
     ) -> Floats:
         """Return the frames that a chunk completes.
 
@@ -220,7 +220,7 @@ class ChunkStream(AudioFlow):
             chunk: samples (T,).
             final: True if the utterance ends with this chunk. The next chunk then starts a new utterance.
             vtln_warp: VTLN factor.
-            seeds: function from a number of frames to the noise state of each frame; None without dithering.
+            seeds: see :data:`~kaldi_compat.exact.engine.SeedSource`. None without dithering.
 
         Returns:
             Features (frames, dim).
@@ -236,7 +236,7 @@ class ChunkStream(AudioFlow):
         num_frames: int = (self.history.end - self._needed) // self._shift + 1 - self.done
         return num_frames if num_frames > 0 else 0
 
-    def compute_next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
+    def compute_next_frames(self, count: int, seeds: SeedSource | None = None) -> Floats:
         """Return the next ``count`` frames (count, dim), at most :attr:`num_ready_frames`.
 
         For ``seeds``, see :meth:`advance`.

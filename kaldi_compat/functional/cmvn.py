@@ -149,7 +149,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factors (None for 1) and the offsets that apply ``options`` to features, both ``(..., 1, dim)``.
+    """Return the factors (None for 1) and the offsets that normalize features, both ``(..., 1, dim)``.
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.

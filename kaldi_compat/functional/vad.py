@@ -28,13 +28,13 @@ from kaldi_compat.options.postprocessing import VadOptions
 __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
-def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
+def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_counts: Array) -> Array:
     """Return the energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
 
     Args:
         log_energy: (..., T), zero after the last valid frame.
         options: options of the detector.
-        frames: (..., 1): number of valid frames.
+        frame_counts: (..., 1): number of valid frames.
     """
     xp = get_namespace(log_energy)
     real = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
@@ -44,7 +44,7 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Arr
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
     if scale := float(real(options.vad_energy_mean_scale)):  # For a scale of 0, infinite energies would give NaN.
-        mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
+        mean_part = scale * total / astype(xp.clip(frame_counts, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
 
@@ -81,9 +81,9 @@ def compute_vad(
     xp = get_namespace(features)
     log_energy = zero_padding(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
-    frames = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
+    frame_counts = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
-    is_above = log_energy > compute_energy_threshold(log_energy, options, frames)
+    is_above = log_energy > compute_energy_threshold(log_energy, options, frame_counts)
     if lengths is not None:
         is_above = is_above & mask_frames(lengths, features)
     prefix_sums: Any = xp.cumsum(astype(is_above, xp.int64), axis=-1)
@@ -92,7 +92,7 @@ def compute_vad(
     end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
     votes = prefix_sums[..., end] - prefix_sums[..., start]
 
-    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - start
+    voters = xp.minimum(time + options.vad_frames_context + 1, frame_counts) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
     decision: Array = zero_padding(astype(voiced, features.dtype)[..., None], lengths)[..., 0]

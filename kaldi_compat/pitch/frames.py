@@ -86,18 +86,18 @@ def split_into_frames(
         AudioError: a sample is infinite or not a number.
     """
     step = constants.chunk or max(1, int(lengths.max(initial=0)))
-    chunks = -(-lengths // step) if ends is None else np.array([len(ends)])
-    chunks = chunks + 1  # An empty chunk after the last samples tells the search that the audio has ended.
-    bounds = np.concatenate(([0], np.cumsum(chunks)))
-    utterance = np.repeat(np.arange(len(chunks)), chunks)
+    chunk_counts = -(-lengths // step) if ends is None else np.array([len(ends)])
+    chunk_counts = chunk_counts + 1  # An empty chunk after the last samples tells the search that the audio has ended.
+    bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
+    utterance = np.repeat(np.arange(len(chunk_counts)), chunk_counts)
     chunk_index = np.arange(bounds[-1]) - bounds[utterance]
     begin = np.minimum(chunk_index * step, lengths[utterance]) if ends is None else np.concatenate(([0], ends))
     end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
-    is_last = chunk_index == chunks[utterance] - 1
+    is_last = chunk_index == chunk_counts[utterance] - 1
 
     ready_samples = constants.count_resampled(end, finished=False)
     total = constants.count_resampled(lengths, finished=True)
-    ready_samples[is_last] = np.maximum(total, np.where(chunks > 1, ready_samples[bounds[1:] - 2], 0))
+    ready_samples[is_last] = np.maximum(total, np.where(chunk_counts > 1, ready_samples[bounds[1:] - 2], 0))
     previous_ready = _take_values_of_previous_chunk(ready_samples, chunk_index)
     table = np.column_stack((starts[utterance], end, begin, previous_ready, ready_samples))
     signal = resample_chunks(samples, constants.filters, table)
@@ -119,15 +119,15 @@ def split_into_frames(
                 _compute_frame_variances(signal, begins, bounds, ready_samples, frame_ends, constants), constants
             )
         else:
-            edges = np.append(np.repeat(begins, chunks) + previous_ready, len(signal))
+            edges = np.append(np.repeat(begins, chunk_counts) + previous_ready, len(signal))
             variance = _compute_chunk_variances(signal, edges, ready_samples, bounds)
             ballast = np.repeat(compute_ballast(variance, constants), new_frames)
             revised = _find_changes_of_ballast(variance, frame_ends, new_frames, bounds, rows, constants)
     first, shift = constants.start, constants.shift
     if constants.preemphasis != 0:
-        parts = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
+        utterances = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
         signal = np.concatenate(
-            [preemphasize_frames(signal[a : a + n], first, count, constants) for a, n, count in parts]
+            [preemphasize_frames(signal[i : i + size], first, count, constants) for i, size, count in utterances]
         )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes

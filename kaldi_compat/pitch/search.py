@@ -106,7 +106,7 @@ def search_paths(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search_paths` does, and write the input of tracing to a lattice.
+    """Find the cheapest paths of ``rows``, and write the predecessors and the best state of each frame to ``lattice``.
 
     Raises:
         AudioError: correlations overflow.

@@ -54,7 +54,7 @@ OF_BLOCKS = (
 OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
     "check_statistics": {"dim": 3},
-    "compute_energy_threshold": {"frames": np.array([20])},
+    "compute_energy_threshold": {"frame_counts": np.array([20])},
     "filter_frames": {"num_frames": 4},
     "mask_frames": {"lengths": np.array(30)},
     "multiply_packed_spectra": {"a": (SIGNAL, SIGNAL), "b": (SIGNAL, SIGNAL)},
