@@ -205,12 +205,10 @@ def compute_row_features(
     """Compute the features of each row of audio, in one batch.
 
     Args:
-        plan: plan of the feature.
+        plan, seeds, threads: see :func:`compute_batch_features`.
         rows: audio (..., T).
         lengths: number of valid samples of each row (...); None if all samples are valid.
         warps: one VTLN factor, or one for each row.
-        seeds: see :func:`compute_batch_features`.
-        threads: maximum number of threads.
 
     Returns:
         Features (..., frames, dim), zero after the last frame of each row; and the number of frames of each row (...),
@@ -241,11 +239,9 @@ def compute_list_features(
     """Compute the features of utterances of any lengths in one batch.
 
     Args:
-        plan: plan of the feature.
+        plan, seeds, threads: see :func:`compute_batch_features`.
         audio: samples (T,) of each utterance.
         warps: VTLN factor of each utterance.
-        seeds: see :func:`compute_batch_features`.
-        threads: maximum number of threads.
 
     Returns:
         Features (frames, dim) of each utterance.

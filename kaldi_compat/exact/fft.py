@@ -65,10 +65,10 @@ def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     # The axis of the samples comes first, so that each step computes all frames together.
     re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
     im, frame_shape = np.zeros_like(re), re.shape[1:]
-    directions = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_cosines_and_sines(n)]
+    all_angles = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_cosines_and_sines(n)]
     size = 1
     while size < n:
-        cosine, sine = (x[:: n // (2 * size)] for x in directions)
+        cosine, sine = (x[:: n // (2 * size)] for x in all_angles)
         pair_shape = (n // (2 * size), 2, size, *frame_shape)
         re, im = re.reshape(pair_shape), im.reshape(pair_shape)
         even_re, odd_re, even_im, odd_im = re[:, 0], re[:, 1], im[:, 0], im[:, 1]

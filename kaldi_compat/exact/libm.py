@@ -95,17 +95,20 @@ def logf(x: npt.ArrayLike) -> Floats:
 
 
 def sinf(x: npt.ArrayLike) -> Floats:
-    """Return the sine of float32 angles in radians, of any shape. The angles may be up to a few turns."""
+    """Return the sines of float32 angles in radians, of any shape. See :func:`sincosf` for the range."""
     return sincosf(x)[0]
 
 
 def cosf(x: npt.ArrayLike) -> Floats:
-    """Return the cosine of float32 angles in radians, of any shape. The angles may be up to a few turns."""
+    """Return the cosines of float32 angles in radians, of any shape. See :func:`sincosf` for the range."""
     return sincosf(x)[1]
 
 
 def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the sines and cosines of float32 angles in radians, of any shape. The angles may be up to a few turns."""
+    """Return the sines and cosines of float32 angles in radians, of any shape, with the bits of glibc's functions.
+
+    The angles must be between -120 and 120, because glibc reduces larger angles with a different algorithm.
+    """
     x = np.asarray(angle, np.float32).astype(np.float64)
     quarters = np.rint(x * (2.0 / np.pi))
     x = x - quarters * (np.pi / 2.0)

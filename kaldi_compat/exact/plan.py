@@ -85,7 +85,7 @@ class Plan:
     def is_in_c(self) -> bool:
         """True if the C library can compute the plan.
 
-        It does not print mel energies, and computes the accurate FFT only for powers of two.
+        The library does not print mel energies, and computes the accurate FFT only for powers of two.
         """
         return not self.debug_mel and not (self.accurate_fft and self.points & (self.points - 1))
 

@@ -53,7 +53,7 @@ def _multiply_ragged(
     Args:
         a: (rows, depth).
         b: (1, depth, n) for all matrices, or (matrices, depth, n).
-        bounds: (matrices + 1,): row ``bounds[m]`` of ``a`` is the first row of matrix ``m``.
+        bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``.
         small_limits: maximum number of results for which OpenBLAS's kernels for small matrices add every 16th term to a
             sum, and the first column of these sums, a multiple of 16.
         panel: maximum number of terms whose sum is added to the result; 0 if rows are vectors for ``sgemv``.
@@ -72,13 +72,13 @@ def _multiply_ragged(
 
 
 def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
-    """Return ``a @ b.T`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
+    """Return ``a @ b.T``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
 
     Args:
         a: (rows, depth).
         b: (n, depth).
-        bounds: (matrices + 1,): row ``bounds[m]`` is the first row of matrix ``m`` of a ragged batch; None if ``a``
-            is one matrix. The number of rows decides the order of a matrix's sums.
+        bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``; None if ``a`` is
+            one matrix. The number of rows of a matrix decides the order of its sums.
 
     Returns:
         The product (rows, n).
@@ -122,7 +122,7 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
 
 
 def multiply_matrices(a: Floats, b: Floats) -> Floats:
-    """Return ``a @ b`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
+    """Return ``a @ b``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
 
     Args:
         a: (..., rows, depth).

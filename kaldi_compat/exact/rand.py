@@ -83,7 +83,7 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a source of noise of a wrong type. It shows ``example``, an expression for a valid one."""
+    """Return the error for a source of noise of a wrong type, which shows the expression ``example`` for a source."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 

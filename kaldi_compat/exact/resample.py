@@ -301,6 +301,9 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
 
     Returns:
         Float32 of shape (ceil(T * rate_out / rate_in),).
+
+    Raises:
+        OptionError: see :func:`resample_linearly`.
     """
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))
 

@@ -82,7 +82,7 @@ def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = N
 
 @native.twin(_compute_dot_products_in_c)
 def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
-    """Return dot products of the columns of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
+    """Return the dot products x * x, y * y and x * y of each column in each utterance, float32 (utterances, 3, dim).
 
     Args:
         x: features (rows, dim).

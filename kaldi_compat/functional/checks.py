@@ -241,7 +241,7 @@ class AudioFeature:
         raise NotImplementedError
 
     def _check_audio(
-        self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, recorded: Tracing = UNTRACED
+        self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, tracing: Tracing = UNTRACED
     ) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
 
@@ -249,23 +249,23 @@ class AudioFeature:
             samples: audio (T,) or (B, T).
             lengths: number of valid samples of each row; None if all samples are valid.
             vtln_warp: one VTLN factor, or one for each row.
-            recorded: tools that record the operations on the samples.
+            tracing: tools that record the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
             OptionError: a VTLN factor is not a number.
         """
         check_samples(samples)
-        if not recorded.traced:
+        if not tracing.traced:
             if samples.ndim > 1 and lengths is None:
                 check_shape(samples.shape, self.size)
-            if self._warns_of_scale and not recorded.traced_or_differentiated:
+            if self._warns_of_scale and not tracing.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
             refuse_rate_as_lengths(lengths)
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
-        return CheckedAudio(samples, lengths, warps, recorded)
+        return CheckedAudio(samples, lengths, warps, tracing)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
         """Check the numbers of valid samples in the rows of audio, and return them (see :func:`check_lengths`)."""
@@ -371,7 +371,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
 
 
 def warn_user_once(reason: str, message: str) -> None:
-    """Warn with :func:`warn_user`, but only once per process for each ``reason``, a name of the cause."""
+    """Issue a warning (see :func:`warn_user`) once per process for each ``reason``, such as "scale"."""
     if reason not in _warned:
         _warned.add(reason)
         warn_user(message)

@@ -512,7 +512,7 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill windows of fewer than ``cmn_window`` frames with statistics, such as those of a corpus.
+    """Fill windows of fewer than ``cmn_window`` frames with statistics, for example of a corpus.
 
     The statistics count as the missing frames, but at most as ``max_frames`` frames.
 

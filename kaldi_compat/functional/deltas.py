@@ -61,7 +61,7 @@ def count_delta_context(options: DeltaOptions) -> int:
 
 
 def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
-    """Return the sum over j of ``weights[j]`` times the ``count`` frames from frame ``first + j`` on.
+    """Return the sums over j of ``weights[j]`` times frame ``t + j``, for ``count`` frames ``t`` from ``first`` on.
 
     Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
     weights, the frames are returned unchanged.
@@ -93,7 +93,7 @@ def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
 
 
 def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], num_frames: int) -> Array:
-    """Apply each of several filters along time, and concatenate the results of a frame.
+    """Apply each of several filters along time, and concatenate the results for each frame.
 
     Args:
         features: (..., frames + context, dim).

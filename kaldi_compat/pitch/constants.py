@@ -78,7 +78,7 @@ class PitchConstants:
         return native.structure("pitch_plan")(self, offset=offset, weights=weights)
 
     def get_state_weights(self, state: int) -> Floats:
-        """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
+        """Return the interpolation weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod
@@ -182,18 +182,19 @@ def _compute_lags(options: PitchOptions) -> Floats:
 def _make_interpolation_weights(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use.
+    """Return the interpolation weights (lags, states), and a mask that is True for weights in Kaldi's filters.
 
-    Correlations at ``lags`` whole lags from ``first_lag`` on are interpolated to the lags ``seconds`` (states,).
+    Correlations at ``lags`` whole lags, from ``first_lag`` samples on, are interpolated to the lags ``seconds``
+    (states,).
     """
     rate = np.float32(options.resample_frequency)
-    samples = np.arange(lags, dtype=np.float32)[:, None]
+    indices = np.arange(lags, dtype=np.float32)[:, None]  # Whole lags minus ``first_lag``, in samples.
     offset = seconds + np.float32(-first_lag) / rate
     cutoff = as_float32(float(rate) * 0.5)
     width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
-    is_inside = samples >= np.ceil(rate * (offset - width))
-    is_inside &= samples <= np.floor(rate * (offset + width))
-    sinc = _evaluate_windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
+    is_inside = indices >= np.ceil(rate * (offset - width))
+    is_inside &= indices <= np.floor(rate * (offset + width))
+    sinc = _evaluate_windowed_sinc(offset - indices / rate, cutoff, options.upsample_filter_width)
     return np.where(is_inside, sinc / rate, np.float32(0)), is_inside
 
 

@@ -43,12 +43,12 @@ class Lattice(NamedTuple):
         return Lattice(*parts)
 
     @classmethod
-    def allocate(cls, constants: PitchConstants, frames: int) -> Lattice:
-        """Return a lattice of ``frames`` frames with uninitialized memory."""
-        predecessors = np.empty((frames, constants.states), np.int16)
-        correlation = np.empty((frames, constants.lags), F32)
-        best, path = np.empty((2, frames), np.int16)
-        return cls(predecessors, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
+    def allocate(cls, constants: PitchConstants, count: int) -> Lattice:
+        """Return a lattice of ``count`` frames with uninitialized memory."""
+        predecessors = np.empty((count, constants.states), np.int16)
+        correlation = np.empty((count, constants.lags), F32)
+        best, path = np.empty((2, count), np.int16)
+        return cls(predecessors, best, correlation, np.empty(count, np.uint8), path, np.empty(count, F32))
 
 
 def _search_in_c(
