@@ -261,8 +261,7 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
 def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
     """Return the roots ``exp(-2 pi i k / n)`` for the step of a mixed-radix FFT that combines ``radix`` transforms.
 
-    Returns:
-        Real and imaginary parts ``(radix, n / radix)``, in the order of the bins ``k`` from 0 to ``n - 1``.
+    The real and imaginary parts ``(radix, n / radix)`` are in the order of the bins ``k`` from 0 to ``n - 1``.
     """
     re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]

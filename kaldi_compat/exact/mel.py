@@ -83,8 +83,7 @@ class VtlnWarp:
 def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
     """Return the warp by ``factor`` of filters from ``low`` to ``high`` Hz.
 
-    Raises:
-        OptionError: the factor is not positive, or the cutoffs do not lie between ``low`` and ``high``.
+    Raise OptionError unless the factor is positive and the cutoffs lie between ``low`` and ``high``.
     """
     nyquist = F32(0.5) * F32(options.sample_frequency)
     lower = F32(options.vtln_low)

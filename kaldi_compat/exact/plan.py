@@ -165,7 +165,7 @@ def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 
 
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
-    """Return a table with the nonzero range of each mel filter.
+    """Return a table with the nonzero weights of each mel filter.
 
     Args:
         weights: weights of the filters, float32 (fft_bins, num_mel_bins).
@@ -201,8 +201,8 @@ def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     step is ``n`` divided by the factors of the previous steps.
     """
     factors = kaldi_fft.factor_into_primes(n)
-    steps = [np.empty((0, 2), F32)]
+    roots = [np.empty((0, 2), F32)]
     for factor in factors:
-        steps.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(n, factor)], -1))
+        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(n, factor)], -1))
         n //= factor
-    return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(steps), F32)
+    return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(roots), F32)

@@ -28,7 +28,7 @@ _MAX_SMALL_TAIL = 8
 def _multiply_in_c(
     a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
-    """Multiply matrices in C: see :func:`_multiply_ragged`. Raise MemoryError without memory for the columns."""
+    """Multiply matrices in C: see :func:`_multiply_ragged`. Raise MemoryError if memory is exhausted."""
     depth, width = b.shape[1:]
     columns = _pad_to_lanes(b)
     out = np.empty((len(a), width), np.float32)

@@ -194,7 +194,7 @@ def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
 
 
 def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return the multipliers and increments, both (count,), that map a state of ``rand_r()`` to the next states."""
+    """Return the multipliers and increments (count,) that map a state of ``rand_r()`` to the next ``count`` states."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
     return powers, sums

@@ -54,7 +54,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the windowed frames (rows, points) of ``rows``, which belong to ``utterances``, and their log energies."""
+    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which are in ``utterances``."""
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
@@ -226,7 +226,7 @@ def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
 
 
 def _compute_cepstra(lpc: Floats) -> Floats:
-    """Return the cepstra from C1 on (rows, order) of the all-pole model with coefficients (rows, order)."""
+    """Return the cepstra C1, C2 ... (rows, order) of the all-pole model with the coefficients ``lpc`` (rows, order)."""
     cepstra = np.empty_like(lpc)
     for i in range(lpc.shape[1]):
         total = np.zeros(len(lpc))

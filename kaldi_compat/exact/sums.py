@@ -127,13 +127,9 @@ def compute_plain_sum(x: Floats) -> Floats:
 
 
 def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
-    """Add the numbers of ``x`` in order along an axis, in double precision. The axis stays, with length 1.
+    """Add the numbers of ``x`` in order along an axis (-1 or -2), in double precision. The axis stays, with length 1.
 
     The order of NumPy's own sums depends on the layout in memory and on NumPy's version.
-
-    Args:
-        x: an array of at least one axis.
-        axis: -1 or -2.
     """
     if x.shape[axis] == 0 or (axis == -2 and x.shape[-1] > 1):
         # NumPy adds whole rows of a contiguous array in order, which is faster than np.add.accumulate.
@@ -245,7 +241,7 @@ def _sum_few_columns(products: Floats, fours_end: int, pairs_end: int) -> Floats
 
 
 def sum_columns(rows: Floats) -> Floats:
-    """Return the sums (columns,) of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``.
+    """Return the sums (columns,) of the columns of (n, columns), rounded as by Kaldi's ``Vector::AddRowSumMat``.
 
     Up to 64 rows are added in order. A larger matrix is multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
     eight rows at a time, in an order that depends on the column.

@@ -61,7 +61,7 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize each frame over a sliding window, in C: see :func:`normalize_by_sliding_windows`."""
+    """Normalize frames in C: see :func:`normalize_by_sliding_windows`. Raise MemoryError if memory is exhausted."""
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:

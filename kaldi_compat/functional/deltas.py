@@ -79,8 +79,8 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
 def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
     """Return ``total + weight * frames``.
 
-    The sum is rounded once for float32 arrays, in the precision of the frames in an export to ONNX, and otherwise first
-    to double precision.
+    For float32 arrays, the sum is rounded once. In an export to ONNX, it is computed in the precision of the frames.
+    Otherwise, it is computed in double precision, and then rounded.
     """
     added: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:

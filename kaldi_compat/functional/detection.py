@@ -85,7 +85,7 @@ def min_dcf(
 
 
 def _parse_trials_without_nan(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Return the result of :func:`parse_trials`. Raise OptionError for NaN, which would count as the largest score."""
+    """Parse trials with :func:`parse_trials`. Raise OptionError for scores of NaN, which would count as the largest."""
     values, is_target = parse_trials(scores, labels)
     if invalid := np.flatnonzero(np.isnan(values)).tolist():
         raise OptionError(f"scores[{invalid[0]}] is NaN: remove the trial, or compute its score again")

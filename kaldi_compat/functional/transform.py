@@ -122,7 +122,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:
-    """Extend a transform to more dimensions, which it leaves unchanged (Kaldi: extend-transform-dim).
+    """Extend a transform to more dimensions. It leaves the new dimensions unchanged (Kaldi: extend-transform-dim).
 
     Args:
         transform: ``(..., d, d)`` or ``(..., d, d + 1)``.
@@ -157,10 +157,10 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
 
 
 def full_lda(lda_mllt: Array, lda: Array) -> Array:
-    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it dropped (Kaldi: get-full-lda-mat).
+    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it lacks (Kaldi: get-full-lda-mat).
 
     Args:
-        lda_mllt: ``(kept, dim)``.
+        lda_mllt: ``(rows, dim)``, with at most ``dim`` rows.
         lda: ``(dim, dim)``, from est-lda.
 
     Returns:

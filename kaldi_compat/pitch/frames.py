@@ -216,7 +216,7 @@ def _compute_frame_variances(
 
 
 def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
-    """Return the ballast (float32) of frames for each variance of the audio, a NumPy number or array in float64."""
+    """Return the ballast (float32) for each variance of the audio, a number or array in float64."""
     return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
@@ -281,7 +281,7 @@ def group_rows(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return the concatenated samples (count * span,) of frames with preemphasis, without overlap.
+    """Return the samples of frames with preemphasis, one frame after the other: (count * span,).
 
     Args:
         signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``.

@@ -240,7 +240,7 @@ def has_pitch_or_silence(features: Floats) -> bool:
 def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
     """Find the most probable paths in C: see :func:`find_most_probable_paths`.
 
-    Return NotImplemented if the pitch may change by too many states for C.
+    Return NotImplemented if the pitch may change by too many states for C. Raise MemoryError if memory is exhausted.
     """
     reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:

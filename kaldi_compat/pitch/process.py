@@ -62,7 +62,7 @@ def estimate_probability_of_voicing(correlation: Array) -> Array:
 
 
 def compute_log_pitch(pitch: Array) -> Array:
-    """Compute the natural logarithm of pitches in Hz. For float32 NumPy arrays, it has the bits of Kaldi's ``logf``."""
+    """Compute the natural logarithm of pitches in Hz, of any shape. Float32 NumPy arrays get the bits of ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
     log: Array = get_namespace(pitch).log(to_float64(pitch))

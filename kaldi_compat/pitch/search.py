@@ -60,7 +60,7 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Search for and trace the cheapest paths in C: see :func:`search_paths`. Raise MemoryError without memory."""
+    """Find and trace the cheapest paths in C: see :func:`search_paths`. Raise MemoryError if memory is exhausted."""
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
@@ -176,7 +176,10 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
 
 
 def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors (frames,) on the correlations of ``rows``. ``average`` is from :func:`correlate_frames`."""
+    """Return the factors (frames,) that scale correlations of ``rows`` to the revised ballast; 1 without revision.
+
+    ``average`` (frames,) is a result of :func:`correlate_frames`.
+    """
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
@@ -288,9 +291,10 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
 
 
 def count_undecided_frames(predecessors: States, max_frames: int) -> int:
-    """Return the number of frames before the last frame on which the best paths to the last frame's states differ.
+    """Return the number of frames directly before the last frame whose states are undecided (Kaldi: ComputeLatency).
 
-    Paths do not cross, so only the two outermost paths are followed (Kaldi: ComputeLatency).
+    A state is undecided if the best paths to the last frame's states differ. Paths do not cross, so only the two
+    outermost paths are followed.
 
     Args:
         predecessors: (frames, states): see :class:`Lattice`.
