@@ -113,15 +113,15 @@ class KaldiRandom:
             self._state = _compute_seeded_state(self.seed)
             self.draws(_DISCARDED)
         blocks = [self._ready]
-        missing = count - len(self._ready)
-        while missing > 0:
+        missing_count = count - len(self._ready)
+        while missing_count > 0:
             words = _make_block_matrix() @ self._state
             self._state = words[-_LAG:]
             blocks.append((words >> np.uint32(1)).astype(np.int32))
-            missing -= _BLOCK
-        drawn = np.concatenate(blocks) if len(blocks) > 1 else self._ready
-        self._ready = drawn[count:]
-        return drawn[:count]
+            missing_count -= _BLOCK
+        numbers = np.concatenate(blocks) if len(blocks) > 1 else self._ready
+        self._ready = numbers[count:]
+        return numbers[:count]
 
     def uniform(self, count: int) -> npt.NDArray[np.float32]:
         """Return the next ``count`` numbers of Kaldi's RandUniform(): in (0, 1], float32, shape (count,)."""

@@ -241,11 +241,11 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
     Returns:
         The output samples of all chunks, concatenated: float32.
     """
-    parts = [
+    outputs = [
         _resample_by_phase(samples[start : start + count], filters, (first, end), begin)
         for start, count, begin, first, end in chunks.tolist()
     ]
-    return np.concatenate([np.empty(0, F32), *parts])
+    return np.concatenate([np.empty(0, F32), *outputs])
 
 
 def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:

@@ -38,8 +38,8 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
     steps[dropping + 1, 0] = -values[start[dropping]]
     steps[adding + 1, 1] = values[end[adding]]
     steps[0, 1] = first
-    flat = steps.reshape(-1, *values.shape[1:])
-    sums: Doubles = np.add.accumulate(flat, axis=0)[1::2]
+    flat_steps = steps.reshape(-1, *values.shape[1:])
+    sums: Doubles = np.add.accumulate(flat_steps, axis=0)[1::2]
     return sums
 
 

@@ -159,12 +159,12 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
         )
         return sums
     start = np.zeros(rows, np.float32) if onto is None else onto
-    parts = [
+    row_sums = [
         _multiply_rows(matrix[:fours_end], x, start[:fours_end], accumulators=8, is_fused=True),
         _multiply_rows(matrix[fours_end:pairs_end], x, start[fours_end:pairs_end], accumulators=4, is_fused=False),
         _multiply_rows(matrix[pairs_end:], x, start[pairs_end:], accumulators=8, is_fused=False),
     ]
-    return _add_last_columns(matrix, x, np.concatenate(parts, -1))
+    return _add_last_columns(matrix, x, np.concatenate(row_sums, -1))
 
 
 def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
@@ -258,13 +258,13 @@ def sum_columns(rows: Floats) -> Floats:
     eights_end = n & ~7
     for start, end in [*((i, i + 8) for i in range(0, eights_end, 8)), *_list_last_groups(eights_end, n)]:
         block = rows[start:end]
-        parts = np.zeros(columns, np.float32)
+        block_sums = np.zeros(columns, np.float32)
         for row in block:
-            parts += row
+            block_sums += row
         if end - start >= 4:
             even, odd = (_add_rows(block[first::2, split_columns]) for first in (0, 1))
-            parts[split_columns] = even + odd
-        total += parts
+            block_sums[split_columns] = even + odd
+        total += block_sums
     total[groups_end:] = _add_rows(rows[:, groups_end:])
     return total
 

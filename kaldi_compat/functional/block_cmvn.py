@@ -43,8 +43,8 @@ def compute_statistics(
     """
     no_arrays = [None] * (len(bounds) - 1)
     utterance_weights = no_arrays if weights is None else split_utterances(weights, bounds)
-    parts = zip(split_utterances(x, bounds), utterance_weights, no_arrays if onto is None else onto, strict=True)
-    return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
+    utterances = zip(split_utterances(x, bounds), utterance_weights, no_arrays if onto is None else onto, strict=True)
+    return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in utterances])
 
 
 def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
@@ -80,11 +80,11 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
     Returns:
         Features (frames, dim), or None if ``norm_vars`` is set and a variance is below Kaldi's floor.
     """
-    parts = []
+    features = []
     for frames in split_utterances(x, bounds):
         start, end = compute_sliding_windows(np.arange(len(frames)), len(frames), options)
-        part, variance = normalize_by_windows(frames, start, end, norm_vars=options.norm_vars)
+        normalized, variance = normalize_by_windows(frames, start, end, norm_vars=options.norm_vars)
         if ((variance < SLIDING_VARIANCE_FLOOR).any(axis=-1) & (end - start > 1)[: len(variance)]).any():
             return None
-        parts.append(part)
-    return np.concatenate(parts)
+        features.append(normalized)
+    return np.concatenate(features)

@@ -82,14 +82,14 @@ def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
     For float32 arrays, the sum is rounded once. In an export to ONNX, it is computed in the precision of the frames.
     Otherwise, it is computed in double precision, and then rounded.
     """
-    added: Array
+    new_total: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
-        added = fused_multiply_add(np.float32(weight), frames, total)
+        new_total = fused_multiply_add(np.float32(weight), frames, total)
     elif detect_tracing(frames).to_onnx:  # An ONNX graph stays in float32, because WebGPU has no float64.
-        added = total + weight * frames
+        new_total = total + weight * frames
     else:
-        added = astype(total + weight * to_float64(frames), total.dtype)
-    return added
+        new_total = astype(total + weight * to_float64(frames), total.dtype)
+    return new_total
 
 
 def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], num_frames: int) -> Array:
@@ -195,11 +195,11 @@ def repeated_deltas(
     lengths = check_features(features, lengths)
     options = make_options("repeated_deltas", DeltaOptions, options, changes)
     slope = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
-    parts = [zero_padding(features, lengths)]
+    orders = [zero_padding(features, lengths)]
     for _ in range(options.delta_order):
-        extended = repeat_edge_frames(parts[-1], options.delta_window, options.delta_window, lengths)
-        parts.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
-    return concatenate(parts)
+        extended = repeat_edge_frames(orders[-1], options.delta_window, options.delta_window, lengths)
+        orders.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
+    return concatenate(orders)
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:

@@ -169,14 +169,14 @@ class OnlineCmvn:
 
         Earlier calls normalized the rows before ``start``, which are in the window of the first utterance.
         """
-        parts = []
+        normalized = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
                 start = 0
                 self.end_utterance() if adapts else self.reset()
             if len(frames):
-                parts.append(self._normalize_utterance(frames, start))
-        return np.concatenate(parts)
+                normalized.append(self._normalize_utterance(frames, start))
+        return np.concatenate(normalized)
 
     def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
         """Return normalized frames from ``start`` on, and update the statistics of the window and the speaker."""
@@ -208,11 +208,11 @@ class OnlineCmvn:
         size, frames, dim = self.options.cmn_window, len(x) - start, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # [:, 0]: terms that enter a frame's window; [:, 1]: terms that leave it.
         steps[:, 0] = self._make_terms(x[start:])
-        leaving = x[: max(len(x) - size, 0)]
-        steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)
-        flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
+        leaving_frames = x[: max(len(x) - size, 0)]
+        steps[frames - len(leaving_frames) :, 1] = -self._make_terms(leaving_frames)
+        flat_steps = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         statistics = np.zeros((frames, 2, dim + 1))
-        statistics[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
+        statistics[..., :dim] = np.add.accumulate(flat_steps, axis=0)[2::2]
         statistics[:, 0, dim] = np.minimum(np.arange(start, len(x)) + 1, size)
         return statistics
 

@@ -115,8 +115,8 @@ def convolve(signal: Array, taps: Array) -> Array:
     tails = full((*batch, blocks + 1, step), 0.0, signal)
     heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
     following = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
-    added = heads + xp.concatenate((tails[..., :1, :], following), axis=-2)
-    result: Array = added.reshape(*batch, -1)[..., :length]
+    output_blocks = heads + xp.concatenate((tails[..., :1, :], following), axis=-2)
+    result: Array = output_blocks.reshape(*batch, -1)[..., :length]
     return result
 
 

@@ -126,8 +126,8 @@ def select_voiced(features: Array, voiced: Array) -> Array:
         raise FeatureError("voice activity must be 0 or 1 for each frame: convert it, or compute it with compute_vad")
     if not bool((voiced == 1).any()):
         raise FeatureError("no frames were judged voiced: lower the energy threshold, or leave out the utterance")
-    chosen: Array = features[voiced == 1]
-    return chosen
+    voiced_frames: Array = features[voiced == 1]
+    return voiced_frames
 
 
 @takes_options(VoicedCmvnOptions)

@@ -150,17 +150,17 @@ def check_finite(signal: Floats) -> None:
         )
 
 
-def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Add the samples of ``part`` to the sum of squares and the sum of samples of earlier audio.
+def add_energy(total: tuple[float, float], samples: Floats) -> tuple[float, float]:
+    """Add samples to the sum of squares and the sum of samples of earlier audio.
 
     Args:
         total: sum of squares and sum of the samples of earlier audio, in double precision.
-        part: the next samples, float32 (samples,). Their two sums are computed in float32.
+        samples: the next samples, float32 (samples,). Their two sums are computed in float32.
 
     Returns:
         The sum of squares and the sum of samples after the addition.
     """
-    squares, values = compute_vector_sums(part)
+    squares, values = compute_vector_sums(samples)
     return total[0] + squares, total[1] + values
 
 
@@ -295,6 +295,6 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
     # A frame's or the audio's first sample has no previous sample, so Kaldi scales it, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
-    scaled = (windows * (1.0 - float(factor))).astype(F32)
-    result = np.where(is_first, scaled, windows - factor * previous)
+    first_samples = (windows * (1.0 - float(factor))).astype(F32)
+    result = np.where(is_first, first_samples, windows - factor * previous)
     return np.where(is_inside, result, F32(0)).astype(F32).ravel()

@@ -39,8 +39,8 @@ class Lattice(NamedTuple):
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames ``begin`` to ``end - 1``."""
-        parts: list[Any] = [array[begin:end] for array in self]
-        return Lattice(*parts)
+        slices: list[Any] = [array[begin:end] for array in self]
+        return Lattice(*slices)
 
     @classmethod
     def allocate(cls, constants: PitchConstants, count: int) -> Lattice:

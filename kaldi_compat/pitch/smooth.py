@@ -31,10 +31,10 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
     if len(values) <= size:
         return np.full_like(values, first_mean)
     leaving, entering = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
-    moving = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
-    means = np.full_like(values, moving[-1])
+    moving_means = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
+    means = np.full_like(values, moving_means[-1])
     means[: middle + 1] = first_mean
-    means[middle + 1 : middle + len(moving)] = moving[1:]
+    means[middle + 1 : middle + len(moving_means)] = moving_means[1:]
     return means
 
 
