@@ -43,7 +43,7 @@ def _make_block_matrix() -> npt.NDArray[np.uint32]:
 
 def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     """Return the state (31,) after ``srand(seed)``, before glibc discards numbers."""
-    word = seed % 2**32 or 1
+    word = seed % 2**32 or 1  # srand(0) has the same effect as srand(1).
     # glibc's words are signed, and C's remainder has the sign of the dividend, as the result of np.fmod has.
     word = word - 2**32 if word >= 2**31 else word
     state = [word]

@@ -281,8 +281,8 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
     """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
 
-    Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff. The filters have 6
-    zero crossings on each side.
+    Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
+    half the lower rate. The filters have 6 zero crossings on each side.
 
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)

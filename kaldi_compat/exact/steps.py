@@ -220,7 +220,7 @@ def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
         for j in range(i):
             reflection = reflection + lpc[:, j] * lags[:, i - j]
         reflection = reflection / error
-        error = error * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))
+        error = error * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))  # Kaldi's floor.
         lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
     return lpc, error
 

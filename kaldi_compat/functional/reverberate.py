@@ -99,23 +99,23 @@ def convolve(signal: Array, taps: Array) -> Array:
     (1008,)
     """
     xp = get_namespace(signal)
-    *batch, samples = signal.shape
-    length = samples + taps.shape[0] - 1
+    *batch, sample_count = signal.shape
+    length = sample_count + taps.shape[0] - 1
     n = choose_fft_points(taps.shape[0])  # Kaldi's number of points, on which the rounding depends.
     step = n - taps.shape[0] + 1
-    blocks = -(-length // step)
+    block_count = -(-length // step)
 
-    padded = xp.concatenate((signal, full((*batch, blocks * step - samples), 0.0, signal)), axis=-1)
-    steps = padded.reshape(*batch, blocks, step)
-    inputs = xp.concatenate((steps, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
+    padded = xp.concatenate((signal, full((*batch, block_count * step - sample_count), 0.0, signal)), axis=-1)
+    steps = padded.reshape(*batch, block_count, step)
+    inputs = xp.concatenate((steps, full((*batch, block_count, n - step), 0.0, signal)), axis=-1)
     padded_taps = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
     out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(padded_taps), _compute_spectrum(inputs)))
 
     # The tail of a block overlaps the start of the next block, to which it is added.
-    tails = full((*batch, blocks + 1, step), 0.0, signal)
-    heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
-    following = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
-    output_blocks = heads + xp.concatenate((tails[..., :1, :], following), axis=-2)
+    zeros = full((*batch, block_count + 1, step), 0.0, signal)
+    heads = xp.concatenate((out[..., :step], zeros[..., :1, :]), axis=-2)
+    tails = xp.concatenate((out[..., step:], zeros[..., 1:, n - step :]), axis=-1)
+    output_blocks = heads + xp.concatenate((zeros[..., :1, :], tails), axis=-2)
     result: Array = output_blocks.reshape(*batch, -1)[..., :length]
     return result
 
@@ -234,10 +234,10 @@ def reverberate(
     options = make_options("reverberate", ReverberationOptions, options, changes)
     xp = get_namespace(signal)
     check_samples(signal)
-    samples = signal.shape[-1]
+    sample_count = signal.shape[-1]
     if impulse_response is not None and impulse_response.ndim != 1:
         raise AudioError(f"the impulse response must have the shape (taps,), not {tuple(impulse_response.shape)}")
-    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
+    if sample_count == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
@@ -272,9 +272,9 @@ def reverberate(
         num_samples = int(length)
     else:
         # Kaldi computes this number in single precision, so it may drop or repeat samples of audio above 2**24 samples.
-        num_samples = int(np.float32(samples if options.shift_output else samples + num_taps - 1))
-    if num_samples <= samples:
+        num_samples = int(np.float32(sample_count if options.shift_output else sample_count + num_taps - 1))
+    if num_samples <= sample_count:
         return signal[..., shift : shift + num_samples]
     # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.
-    repeated: Array = xp.concatenate([signal[..., shift : shift + samples]] * -(-num_samples // samples), axis=-1)
+    repeated: Array = xp.concatenate([signal[..., shift : shift + sample_count]] * -(-num_samples // sample_count), -1)
     return repeated[..., :num_samples]

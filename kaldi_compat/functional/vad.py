@@ -94,8 +94,8 @@ def compute_vad(
 
     voters = xp.minimum(time + options.vad_frames_context + 1, frame_counts) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
-    voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
-    decision: Array = zero_padding(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
+    is_voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
+    decision: Array = zero_padding(astype(is_voiced, features.dtype)[..., None], lengths)[..., 0]
     return decision
 
 
@@ -164,17 +164,17 @@ def voiced_cmvn(
     """
     lengths = check_features(features, lengths)
     options = make_options("voiced_cmvn", VoicedCmvnOptions, options, changes)
-    voiced = compute_vad(features, options, lengths=lengths) > 0
+    is_voiced = compute_vad(features, options, lengths=lengths) > 0
     normalized = sliding_cmvn(features, options, lengths=lengths)
     if lengths is None:
         if features.ndim > 2:
             raise FeatureError(
                 "the utterances of a batch have different numbers of voiced frames: pass lengths, or one utterance"
             )
-        return normalized[voiced]
+        return normalized[is_voiced]
     xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
-    voiced_first = xp.argsort(xp.where(voiced, time, time + frames), -1)
-    counts = xp.sum(voiced, -1, dtype=xp.int64)
+    voiced_first = xp.argsort(xp.where(is_voiced, time, time + frames), -1)
+    counts = xp.sum(is_voiced, -1, dtype=xp.int64)
     return zero_padding(take_frames(normalized, voiced_first), counts), counts

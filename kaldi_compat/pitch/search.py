@@ -201,11 +201,11 @@ def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: 
     """
     correlations = np.empty((len(with_ballast), constants.states), F32)
     for group in np.unique(groups).tolist():
-        in_group = groups == group
+        is_in_group = groups == group
         for state in range(constants.states):
             weights, first = constants.get_state_weights(state), constants.first[state]
-            correlations[in_group, state] = sums.multiply_row(
-                weights, with_ballast[in_group, first : first + len(weights)], group
+            correlations[is_in_group, state] = sums.multiply_row(
+                weights, with_ballast[is_in_group, first : first + len(weights)], group
             )
     correlations *= scale[:, None]
     costs: Floats = (F32(1) - correlations) + F32(constants.soft_min_f0) * (constants.seconds * correlations)

@@ -88,7 +88,7 @@ def smooth_pitch(
     processed: npt.NDArray[Any] = features.copy()
     if not len(features):
         return processed
-    processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
+    processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))  # 0.0001 keeps the log odds of 0 and 1 finite.
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
     level = log_pitch - compute_moving_means(log_pitch, options.normalization_window_size)
     processed[:, 1] = compute_moving_average(level, options.average_window_size)

@@ -47,8 +47,8 @@ class Paths:
         self.constants = PitchConstants.from_options(options)
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
-        fits = memory is not None and (memory.predecessors.shape[1], memory.correlation.shape[1]) == shapes
-        self.memory = memory if memory is not None and fits else Lattice.allocate(self.constants, 0)
+        is_usable = memory is not None and (memory.predecessors.shape[1], memory.correlation.shape[1]) == shapes
+        self.memory = memory if memory is not None and is_usable else Lattice.allocate(self.constants, 0)
         self._count = 0  # Number of undecided frames at the start of the memory.
 
     def __len__(self) -> int:
