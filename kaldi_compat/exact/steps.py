@@ -161,15 +161,15 @@ def _compute_plp(plan: Plan, energies: Floats) -> Floats:
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
     lags = multiply_matrix_vector(plan.matrix, loudness)
     lpc, residual = _predict_linearly(lags)
-    higher = _compute_cepstra(lpc)
+    higher_cepstra = _compute_cepstra(lpc)
     c0 = np.array([_compute_log_of_residual(x) for x in residual.tolist()]).astype(F32)
-    has_nan = np.isnan(higher).any(-1)
+    has_nan = np.isnan(higher_cepstra).any(-1)
     if has_nan.any():  # The signs of NaN follow from the order of Kaldi's operands on x86, so compute them again.
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
         lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
-        higher[has_nan] = _compute_cepstra(lpc)
+        higher_cepstra[has_nan] = _compute_cepstra(lpc)
         c0[has_nan] = np.where(np.isnan(residual), -residual, c0[has_nan])
-    cepstra = np.concatenate((_take_maximum(c0, np.finfo(F32).tiny)[:, None], higher), -1)
+    cepstra = np.concatenate((_take_maximum(c0, np.finfo(F32).tiny)[:, None], higher_cepstra), -1)
     return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
@@ -213,16 +213,16 @@ def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
 
     ``lags`` are the autocorrelations (rows, order + 1).
     """
-    error = lags[:, 0]
+    residual = lags[:, 0]
     lpc = lags[:, :0]
     for i in range(lags.shape[1] - 1):
         reflection = lags[:, i + 1]
         for j in range(i):
             reflection = reflection + lpc[:, j] * lags[:, i - j]
-        reflection = reflection / error
-        error = error * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))  # Kaldi's floor.
+        reflection = reflection / residual
+        residual = residual * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))  # Kaldi's floor.
         lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
-    return lpc, error
+    return lpc, residual
 
 
 def _compute_cepstra(lpc: Floats) -> Floats:

@@ -78,7 +78,7 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
         options: options of the window and the normalization.
 
     Returns:
-        Features (frames, dim), or None if ``norm_vars`` is set and a variance is below Kaldi's floor.
+        Features (frames, dim), or None if ``norm_vars`` is set and a variance must be floored, for which Kaldi warns.
     """
     features = []
     for frames in split_utterances(x, bounds):

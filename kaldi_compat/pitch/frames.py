@@ -234,21 +234,21 @@ def _find_changes_of_ballast(
         bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
         constants: the tracker's numbers and tables.
     """
-    chunks, counts = np.diff(bounds), np.diff(rows)
+    num_chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)
     # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
-    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
-    revised_variance = variance[bounds[:-1] + np.minimum(num_short, chunks - 1)].astype(F32)
-    recomputed = np.minimum(counts, limit)
-    old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, chunks)
+    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(num_chunks) else num_chunks
+    revised_variance = variance[bounds[:-1] + np.minimum(num_short, num_chunks - 1)].astype(F32)
+    recomputed_counts = np.minimum(counts, limit)
+    old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, num_chunks)
     # Kaldi compares the variances with ApproxEqual.
     is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
-    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed, chunks))
+    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed_counts, num_chunks))
     if not is_changed.any():
         return None
     has_changed = np.logical_or.reduceat(is_changed, bounds[:-1])
     is_revised = np.repeat(has_changed, counts)
-    is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
+    is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed_counts, counts)
     old, revised = (
         np.repeat(_compute_revised_ballast(variance, constants), new_frames),
         np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
