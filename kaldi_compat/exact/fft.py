@@ -162,7 +162,7 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
         starts[half] = np.concatenate((starts[half], begin))
         if quarter:
             a_re, a_im, b_re, b_im = d_re[:, :quarter], d_im[:, :quarter], d_re[:, quarter:], d_im[:, quarter:]
-            first, third = high[:, :quarter], high[:, quarter:]
+            first, third = high[:, :quarter], high[:, quarter:]  # Points of the bins 4k + 1 and 4k + 3.
             re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
             re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)
             starts[quarter] = np.concatenate((starts[quarter], begin + half, begin + half + quarter))

@@ -156,7 +156,7 @@ class ArrayHistory:
 
         Args:
             chunk: samples (length,), an array or a list of numbers.
-            length: number of samples.
+            length: number of samples in the chunk.
 
         Raises:
             struct.error: an item of a list is not a number.
@@ -165,13 +165,13 @@ class ArrayHistory:
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)
         begin = self.end - self.origin
-        appended: Floats = self.buffer[begin : begin + length]
+        chunk_copy: Floats = self.buffer[begin : begin + length]
         if isinstance(chunk, np.ndarray):
-            appended[:] = chunk
+            chunk_copy[:] = chunk
         else:
-            pack_floats(chunk, appended)
+            pack_floats(chunk, chunk_copy)
         self.end += length
-        return appended
+        return chunk_copy
 
     def _make_room(self, length: int) -> None:
         """Move the past samples to the start of the buffer or of a larger buffer, so that ``length`` samples fit."""

@@ -132,11 +132,11 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
         )
     dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
-    skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
+    is_skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
     count = statistics[..., :1, -1:]
     replacement = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
     xp = get_namespace(statistics)
-    replaced: Array = xp.where(skipped, xp.concatenate(replacement, axis=-2), statistics)
+    replaced: Array = xp.where(is_skipped, xp.concatenate(replacement, axis=-2), statistics)
     return replaced
 
 

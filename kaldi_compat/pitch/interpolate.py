@@ -152,11 +152,11 @@ class RaggedGrids:
         """
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
-        measured = features[:, 1]
-        is_voiced = measured != 0
+        pitch = features[:, 1]
+        is_voiced = pitch != 0
         infinity = np.float32(np.inf)
         lowest, highest = _find_extremes(
-            np.where(is_voiced, measured, infinity), np.where(is_voiced, measured, -infinity), bounds
+            np.where(is_voiced, pitch, infinity), np.where(is_voiced, pitch, -infinity), bounds
         )
         has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
         lowest = np.where(has_no_pitch, np.float32(100), lowest)
@@ -174,19 +174,19 @@ class RaggedGrids:
         shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
         uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
-        nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
+        nearest = np.floor(((pitch - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(is_voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
-        other_pitch = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+        p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
         # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
-        other_pitch = np.maximum(other_pitch, np.finfo(np.float32).tiny)
+        p_other = np.maximum(p_other, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(is_voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
-            elsewhere=np.float32(0.5) * logf(other_pitch),
+            elsewhere=np.float32(0.5) * logf(p_other),
             # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
-            here=np.float32(0.5) * logf(np.maximum(voicing + other_pitch, 0) / other_pitch),
+            here=np.float32(0.5) * logf(np.maximum(voicing + p_other, 0) / p_other),
             seeds=draws[shift_index + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
