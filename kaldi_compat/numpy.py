@@ -25,7 +25,7 @@ from io_ark.blocks import Wave
 from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_features
+from kaldi_compat.exact.engine import SeedSource, compute_list_features, compute_row_features
 from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.rand import NUMPY_GENERATOR, NoiseSource, get_frame_seeds
 from kaldi_compat.exact.stream import ChunkStream
@@ -173,8 +173,8 @@ class ArrayFeature(AudioFeature):
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         return compute_list_features(self.plan, samples, warps, seeds)
 
-    def _get_seeds(self, generator: Generator) -> Seeds:
-        """Return a function from a number of frames to the seeds of the frames' noise, int32 (frames,)."""
+    def _get_seeds(self, generator: Generator) -> SeedSource:
+        """Return a function from a number of frames to the states of their noise, int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
             return get_frame_seeds(generator, NUMPY_GENERATOR)
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)

@@ -31,9 +31,10 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     )
     if plan.accurate_fft:
         order = kaldi_fft.reverse_bits(plan.points)
-        tables.set_fields(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
+        tables.set_fields(order=order, directions=np.stack(kaldi_fft.compute_cosines_and_sines(plan.points), -1))
     elif half & (half - 1):  # The FFT of half the points is mixed-radix if their number is not a power of two.
         factors, roots = compute_mixed_radix_tables(half)
+        # The C library computes a mixed-radix FFT if log_points is -1.
         tables.set_fields(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
         tables.set_fields(order=np.arange(half))
     else:
@@ -55,9 +56,10 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 
 
 def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim) in C.
+    """Compute rows ``begin`` to ``end - 1`` of the features of a batch in C, and write them into ``out``.
 
-    The result is that of :func:`kaldi_compat.exact.steps.compute_batch_features`. ``plan.is_in_c`` must be True.
+    ``out`` is contiguous float32 (end - begin, dim). ``plan.is_in_c`` must be True. The features are equal to those of
+    :func:`kaldi_compat.exact.steps.compute_batch_features`.
 
     Raises:
         MemoryError: the memory for a block of frames cannot be allocated.
@@ -71,7 +73,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
         rows=batch.rows,
         warp=batch.warps,
         seeds=batch.seeds,
-        type=batch.samples.dtype == np.float32,
+        type=batch.samples.dtype == np.float32,  # 1 for float32, 0 for int16.
     )
     # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
     # one of the results.
@@ -90,9 +92,10 @@ class ChunkCall:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        # The C structure points to these arrays, so that each call changes their elements in place.
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _make_plan_structure(plan, (1.0,))
-        self._buffer: Floats | None = None
+        self._buffer: Floats | None = None  # The buffer of the last call, whose address is in the structure.
         self._audio = native.get_structure("audio_batch")(
             count=1,
             start=np.zeros(1, np.int64),
@@ -100,7 +103,7 @@ class ChunkCall:
             first=self._first,
             rows=self._rows,
             warp=np.zeros(1, np.int32),
-            type=1,
+            type=1,  # float32
         )
         self._function = native.get_function("spectral_features", takes_addresses=True)
         # Memory for the results of several calls, its address, and the number of its rows that are in use.
@@ -118,10 +121,10 @@ class ChunkCall:
         vtln_warp: float,
         seeds: npt.NDArray[np.int32] | None,
     ) -> Floats:
-        """Compute frames of the first ``length`` samples of a buffer. The arguments are not checked.
+        """Compute the features of frames of a buffer's first ``length`` samples. The arguments are not checked.
 
         Args:
-            buffer: samples, float32 (T,).
+            buffer: samples, contiguous float32 (T,).
             length: number of valid samples in the buffer.
             first, count, vtln_warp: see :func:`~kaldi_compat.exact.engine.make_chunk_batch`.
             seeds: ``rand_r()`` state of the noise of each frame, (count,); None without dithering.
@@ -153,7 +156,7 @@ class ChunkCall:
                 "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
             )
         features = self._frames[begin:end]
-        # A long chunk may have made the buffer large, so release it when all its frames are used.
+        # A long chunk may have made the memory large, so release it when all its rows are used.
         if end == len(self._frames):
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return features

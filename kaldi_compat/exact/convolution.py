@@ -12,15 +12,19 @@ from kaldi_compat.exact.plan import compute_split_radix_tables
 
 
 def choose_fft_points(num_taps: int) -> int:
-    """Return Kaldi's number of FFT points for a filter of ``num_taps`` samples. It determines the rounding."""
+    """Return the number of FFT points with which Kaldi convolves audio with a filter of ``num_taps`` samples.
+
+    The number of points determines the rounding of the convolution.
+    """
     return max(4, 1 << (4 * num_taps - 1).bit_length())
 
 
 def _convolve_in_c(signal: Any, taps: Any) -> Any:
-    """Convolve a signal (samples,) with a filter (taps,), both arrays of float32.
+    """Convolve a signal (samples,) with a filter (taps,), both float32 arrays.
 
     Returns:
-        The convolution, float32 (samples + taps - 1,); or NotImplemented for arguments of a different type or shape.
+        The convolution, float32 (samples + taps - 1,); or NotImplemented for empty arguments and for arguments of a
+        different type or shape.
 
     Raises:
         MemoryError: the memory for the blocks cannot be allocated.

@@ -21,7 +21,7 @@ from kaldi_compat.exact.sums import sum_columns
 from kaldi_compat.native import NATIVE
 
 # Function that takes a number of frames and returns the state of rand_r() for the noise of each frame, (frames,).
-Seeds = Callable[[int], npt.NDArray[np.int32]]
+SeedSource = Callable[[int], npt.NDArray[np.int32]]
 
 MIN_ROWS_PER_THREAD = 64  # Smallest number of frames whose computation takes longer than starting a thread.
 
@@ -37,14 +37,14 @@ def make_batch(
     """Return a batch of whole utterances.
 
     Args:
-        plan: gives the size and the shift of the frames.
+        plan: plan of the feature, which gives the size, the shift and the start of the frames.
         samples: audio of the utterances, one array (T,). int16 and float32 are not copied.
         lengths: number of samples of each utterance; None for a single utterance.
-        starts: index of each utterance's first sample; None if the utterances follow each other without gaps.
+        starts: index in ``samples`` of each utterance's first sample; None if utterances follow without gaps.
         vtln_warp: one VTLN factor, or one for each utterance.
 
     Raises:
-        AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of the samples.
+        AudioError: the samples are not real numbers of shape (T,), or an utterance extends beyond the samples.
     """
     audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
@@ -70,7 +70,7 @@ def make_batch(
 
 
 def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return ``count`` frames of one buffer, an utterance or a chunk of a stream, as a batch.
+    """Return a batch that asks for ``count`` frames of one buffer: an utterance, or a chunk of a stream.
 
     Args:
         samples: the buffer (T,).
@@ -97,10 +97,10 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
 
 
 def count_frames(plan: Plan, lengths: Any) -> Any:
-    """Return the number of frames of audio (Kaldi: NumFrames).
+    """Return the number of frames of audio (Kaldi: NumFrames), an integer or an array like ``lengths``.
 
     Args:
-        plan: gives the size and the shift of the frames.
+        plan: plan of the feature, which gives the size and the shift of the frames.
         lengths: number of samples of the audio, an integer or an array.
     """
     if plan.options.snip_edges:
@@ -124,15 +124,16 @@ def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def compute_batch_features(
-    plan: Plan, batch: AudioBatch, seeds: Seeds | None = None, *, threads: int = 1, out: Floats | None = None
+    plan: Plan, batch: AudioBatch, seeds: SeedSource | None = None, *, threads: int = 1, out: Floats | None = None
 ) -> Floats:
     """Compute the features of a batch.
 
     Args:
-        plan: the feature: see :func:`~kaldi_compat.exact.plan.make_plan`.
-        batch: the audio: see :func:`make_batch`.
-        seeds: function from a number of frames to their noise states. None if the batch has seeds, or for no noise.
-        threads: number of threads of the C library. NumPy uses one.
+        plan: plan of the feature (:func:`~kaldi_compat.exact.plan.make_plan`).
+        batch: audio of the utterances (:func:`make_batch`).
+        seeds: function that takes a number of frames, and returns their ``rand_r()`` states (frames,) for the dithering
+            noise. None if the batch has seeds, or for no noise.
+        threads: number of threads. A batch with few rows for each thread uses one.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
     Returns:
@@ -141,22 +142,22 @@ def compute_batch_features(
     Raises:
         ValueError: ``out`` has a different type or shape.
     """
-    rows, implementation = int(batch.rows[-1]), select_implementation(plan)
+    row_count, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:
-        batch = batch.with_seeds(seeds(rows))
+        batch = batch.with_seeds(seeds(row_count))
     if out is None:
-        out = np.empty((rows, plan.dim), np.float32)
-    elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
+        out = np.empty((row_count, plan.dim), np.float32)
+    elif out.shape != (row_count, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
         raise ValueError(
-            f"out must be a float32 array of shape {(rows, plan.dim)} in C order, not {out.dtype} of shape "
+            f"out must be a float32 array of shape {(row_count, plan.dim)} in C order, not {out.dtype} of shape "
             f"{out.shape}: omit out, or create it with np.empty"
         )
-    if threads == 1 or rows < MIN_ROWS_PER_THREAD * threads:
-        implementation.compute_batch_features(plan, batch, 0, rows, out)
+    if threads == 1 or row_count < MIN_ROWS_PER_THREAD * threads:
+        implementation.compute_batch_features(plan, batch, 0, row_count, out)
         return out
     from concurrent.futures import ThreadPoolExecutor  # Its import takes as long as the other imports of a program.
 
-    bounds = [rows * part // threads for part in range(threads + 1)]
+    bounds = [row_count * index // threads for index in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
         futures = [
             pool.submit(implementation.compute_batch_features, plan, batch, begin, end, out[begin:end])
@@ -170,7 +171,7 @@ def compute_batch_features(
 def select_implementation(plan: Plan) -> ModuleType:
     """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``.
 
-    A missing library is reported once.
+    The first call without the library issues a warning.
     """
     if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
@@ -187,7 +188,7 @@ def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
 
 
 def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
-    """Compute frames of a buffer in NumPy, as :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` does in C."""
+    """Compute features of a buffer in NumPy, as :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` does in C."""
     batch, out = make_chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
     steps.compute_batch_features(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
@@ -198,59 +199,55 @@ def compute_row_features(
     rows: npt.NDArray[Any],
     lengths: npt.NDArray[Any] | None,
     warps: float | Sequence[float],
-    seeds: Seeds | None,
+    seeds: SeedSource | None,
     threads: int = 1,
 ) -> tuple[Floats, Integers | None]:
     """Compute the features of each row of audio, in one batch.
 
     Args:
-        plan: the feature.
+        plan, seeds, threads: see :func:`compute_batch_features`.
         rows: audio (..., T).
         lengths: number of valid samples of each row (...); None if all samples are valid.
         warps: one VTLN factor, or one for each row.
-        seeds: function from a number of frames to their noise states; None without dithering.
-        threads: number of threads of the C library.
 
     Returns:
         Features (..., frames, dim), zero after the last frame of each row; and the number of frames of each row (...),
         or None without lengths.
     """
-    leading, width = rows.shape[:-1], rows.shape[-1]
-    max_frames = int(count_frames(plan, width))
+    leading, row_length = rows.shape[:-1], rows.shape[-1]
+    max_frames = int(count_frames(plan, row_length))
     if not leading and lengths is None and isinstance(warps, float):
         # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is not used.
         batch = make_chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
         return compute_batch_features(plan, batch, seeds, threads=threads), None
-    count = math.prod(leading)
-    sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
-    batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)
+    row_count = math.prod(leading)
+    sizes = np.full(row_count, row_length, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
+    batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(row_count) * row_length, vtln_warp=warps)
     features = compute_batch_features(plan, batch, seeds, threads=threads)
     if lengths is None:
         return features.reshape(*leading, max_frames, plan.dim), None
     counts = np.diff(batch.rows)
-    padded = np.zeros((count, max_frames, plan.dim), np.float32)
+    padded = np.zeros((row_count, max_frames, plan.dim), np.float32)
     for row, first, frame_count in zip(padded, batch.rows, counts, strict=False):
         row[:frame_count] = features[first : first + frame_count]
     return padded.reshape(*leading, max_frames, plan.dim), counts.reshape(leading)
 
 
 def compute_list_features(
-    plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds | None, threads: int = 1
+    plan: Plan, audio: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: SeedSource | None, threads: int = 1
 ) -> list[Floats]:
     """Compute the features of utterances of any lengths in one batch.
 
     Args:
-        plan: tables and constants of the feature.
-        utterances: samples (T,) of each utterance.
+        plan, seeds, threads: see :func:`compute_batch_features`.
+        audio: samples (T,) of each utterance.
         warps: VTLN factor of each utterance.
-        seeds: function from a number of frames to their noise states; None without dithering.
-        threads: maximum number of threads.
 
     Returns:
         Features (frames, dim) of each utterance.
     """
-    samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
-    batch = make_batch(plan, samples, [len(utterance) for utterance in utterances], vtln_warp=warps)
+    samples = np.concatenate(audio) if audio else np.empty(0, np.int16)
+    batch = make_batch(plan, samples, list(map(len, audio)), vtln_warp=warps)
     features = compute_batch_features(plan, batch, seeds, threads=threads)
     return [features[begin:end] for begin, end in itertools.pairwise(batch.rows)]
 

@@ -24,7 +24,7 @@ SQRT_HALF = np.float32(np.sqrt(0.5))
 def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
     """Compute the FFT of a real signal ``(..., n)``, where ``n`` is even, with Kaldi's rounding.
 
-    Returns real and imaginary parts ``(..., n / 2)``. The imaginary part of bin 0 holds bin ``n / 2``, which is real.
+    Returns real and imaginary parts ``(..., n / 2)``. Bin ``n / 2``, which is real, is the imaginary part of bin 0.
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
@@ -34,14 +34,15 @@ def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
         else _compute_complex_fft(re, im)
     )
     root_re, root_im = compute_roots(signal.shape[-1])
-    return _separate_even_and_odd(re, im, root_re, root_im, ends=np.float32(1.0))
+    return _separate_even_and_odd(re, im, root_re, root_im, edge_factor=np.float32(1.0))
 
 
 def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute :func:`compute_packed_rfft` in double precision and round the result once.
+    """Compute the FFT of a real signal ``(..., n)`` in double precision, and round the result to float32.
 
-    For powers of two, the operations are the same as in ``packages/c/kaldi_features.h``. Other numbers of points use
-    NumPy's FFT, whose last bits depend on NumPy's version and on the processor.
+    The result is packed as by :func:`compute_packed_rfft`. For powers of two, the operations are the same as in
+    ``packages/c/kaldi_features.h``. Other numbers of points use NumPy's FFT, whose last bits depend on NumPy's version
+    and on the processor.
     """
     n = signal.shape[-1]
     if n & (n - 1):
@@ -55,7 +56,7 @@ def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
-    """Compute the FFT of real ``(..., n)`` in double precision, for a power of two ``n``.
+    """Compute the FFT of a real signal ``(..., n)`` in double precision, where ``n`` is a power of two.
 
     Returns real and imaginary parts, both ``(..., n / 2 + 1)``. Each step combines the transforms of even and odd
     samples, from transforms of one sample up to the transform of all samples.
@@ -64,10 +65,10 @@ def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     # The axis of the samples comes first, so that each step computes all frames together.
     re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
     im, frame_shape = np.zeros_like(re), re.shape[1:]
-    directions = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_directions(n)]
+    all_angles = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_cosines_and_sines(n)]
     size = 1
     while size < n:
-        cosine, sine = (x[:: n // (2 * size)] for x in directions)
+        cosine, sine = (x[:: n // (2 * size)] for x in all_angles)
         pair_shape = (n // (2 * size), 2, size, *frame_shape)
         re, im = re.reshape(pair_shape), im.reshape(pair_shape)
         even_re, odd_re, even_im, odd_im = re[:, 0], re[:, 1], im[:, 0], im[:, 1]
@@ -80,7 +81,7 @@ def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
 
 
 @lru_cache(maxsize=8)
-def compute_directions(n: int) -> tuple[Doubles, Doubles]:
+def compute_cosines_and_sines(n: int) -> tuple[Doubles, Doubles]:
     """Return the cosines and the sines of ``2 pi k / n`` for ``k`` from 0 to ``n // 2 - 1``, both (n // 2,)."""
     angles = [2.0 * math.pi * k / n for k in range(n // 2)]
     return np.array(list(map(math.cos, angles))), np.array(list(map(math.sin, angles)))
@@ -92,7 +93,7 @@ def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
     ``re`` and ``im`` are the real and imaginary parts ``(..., n / 2)``. The result has the shape ``(..., n)``.
     """
     root_re, root_im = compute_roots(2 * re.shape[-1])
-    re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
+    re, im = _separate_even_and_odd(re, im, -root_re, root_im, edge_factor=np.float32(0.5))
     im, re = _compute_complex_fft(im, re)  # Exchanging real and imaginary parts inverts the FFT.
     signal = np.empty((*re.shape[:-1], 2 * re.shape[-1]), np.float32)
     signal[..., 0::2], signal[..., 1::2] = re * np.float32(2), im * np.float32(2)
@@ -100,7 +101,7 @@ def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
 
 
 def _separate_even_and_odd(
-    re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np.float32
+    re: Floats, im: Floats, root_re: Floats, root_im: Floats, edge_factor: np.float32
 ) -> tuple[Floats, Floats]:
     """Convert the FFT of the complex samples ``even + i * odd`` to the packed FFT of the signal, or convert it back.
 
@@ -111,7 +112,7 @@ def _separate_even_and_odd(
         re, im: (..., half): real and imaginary parts of the FFT, where ``half = n / 2`` for a signal of ``n`` samples.
         root_re, root_im: ``exp(-2 pi i k / n)`` for ``k = 1 .. half / 2``. To convert back, pass the negated
             conjugates, ``-exp(2 pi i k / n)``.
-        ends: factor on bins 0 and ``n / 2``: 1 to convert to the packed FFT, 0.5 to convert back.
+        edge_factor: factor on bins 0 and ``n / 2``: 1 to convert to the packed FFT, 0.5 to convert back.
 
     Returns:
         Real and imaginary parts, (..., half).
@@ -126,8 +127,8 @@ def _separate_even_and_odd(
     out_im[..., mirror] = (root_re * d_im + root_im * d_re) - c_im
     out_re[..., k] = c_re + (root_re * d_re - root_im * d_im)
     out_im[..., k] = c_im + (root_re * d_im + root_im * d_re)
-    out_re[..., 0] = (re[..., 0] + im[..., 0]) * ends
-    out_im[..., 0] = (re[..., 0] - im[..., 0]) * ends
+    out_re[..., 0] = (re[..., 0] + im[..., 0]) * edge_factor
+    out_im[..., 0] = (re[..., 0] - im[..., 0]) * edge_factor
     return out_re, out_im
 
 
@@ -141,11 +142,11 @@ def compute_roots(n: int) -> tuple[Floats, Floats]:
 
 
 def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
-    """Compute the split-radix FFT of ``(..., n)`` by decimation in frequency.
+    """Compute the split-radix FFT of complex points ``(..., n)``, a power of two, by decimation in frequency.
 
-    A block of points becomes three smaller blocks: a block of half the size with the even bins, and two blocks of a
-    quarter with the odd bins. All blocks of a size are computed together, the largest first. The bins of the last
-    blocks are in bit-reversed order.
+    Each step converts a block to three smaller blocks: a block of half the size for the even bins, and two blocks of a
+    quarter of the size for bins ``4k + 1`` and ``4k + 3``. All blocks of one size are computed together, the largest
+    first. The bins of the last blocks are in bit-reversed order.
     """
     n, shape = re.shape[-1], re.shape
     re, im = (x.reshape(-1, n).T.copy() for x in (re, im))
@@ -161,7 +162,7 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
         starts[half] = np.concatenate((starts[half], begin))
         if quarter:
             a_re, a_im, b_re, b_im = d_re[:, :quarter], d_im[:, :quarter], d_re[:, quarter:], d_im[:, quarter:]
-            first, third = high[:, :quarter], high[:, quarter:]
+            first, third = high[:, :quarter], high[:, quarter:]  # Points of the bins 4k + 1 and 4k + 3.
             re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
             re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)
             starts[quarter] = np.concatenate((starts[quarter], begin + half, begin + half + quarter))
@@ -170,11 +171,14 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
 
 
 def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
-    """Multiply blocks ``(blocks, n, rows)`` by ``exp(-2 pi i step n / size)``, with three products instead of four."""
+    """Multiply element ``k`` of blocks ``(blocks, size / 4, rows)`` by ``exp(-2 pi i step k / size)``.
+
+    As in Kaldi, three real products replace the four of a complex product. ``step`` is 1 or 3.
+    """
     cosine, minus_sum, difference = (x[:, None] for x in compute_twiddles(size, step))
     common = cosine * (re + im)
     rotated_re, rotated_im = difference * im + common, minus_sum * re + common
-    rotated_re[:, 0], rotated_im[:, 0] = re[:, 0], im[:, 0]
+    rotated_re[:, 0], rotated_im[:, 0] = re[:, 0], im[:, 0]  # The factor of element 0 is 1.
     if size >= 8:  # Kaldi rotates by an eighth of a turn with a product with the root of 1/2.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
@@ -188,7 +192,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
 def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
     """Return the multipliers c, -(s + c) and s - c, each (size / 4,), for the products of :func:`_rotate_blocks`.
 
-    c and s are the cosine and the sine of the angles ``2 pi step n / size`` for ``n`` from 0 to ``size / 4 - 1``.
+    c and s are the cosine and the sine of the angles ``2 pi step k / size`` for ``k`` from 0 to ``size / 4 - 1``.
     """
     angle = (step * np.arange(size // 4) * (2.0 * np.pi) / size).astype(np.float32)
     sine, cosine = sinf(angle), cosf(angle)
@@ -197,7 +201,7 @@ def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=4)
 def reverse_bits(n: int) -> Indices:
-    """Return the numbers from 0 to ``n - 1`` with their bits in reverse order, (n,), where ``n`` is a power of two."""
+    """Return an array (n,) whose element ``i`` is ``i`` with its bits in reverse order. ``n`` is a power of two."""
     order = np.zeros(1, np.intp)
     while len(order) < n:
         order = np.concatenate((2 * order, 2 * order + 1))
@@ -215,7 +219,10 @@ def _multiply_complex(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]
 
 
 def _compute_powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
-    """Return the powers 1 to ``count`` of a root, (count,): rounded products of the previous power and the root."""
+    """Return the powers 1 to ``count`` of a root of unity, as real and imaginary parts (count,).
+
+    Each power is the rounded product of the previous power and the root.
+    """
     powers = [(np.float32(1), np.float32(0))]
     for _ in range(count):
         powers.append(_multiply_complex(powers[-1], root))
@@ -229,7 +236,10 @@ def factor_into_primes(n: int) -> tuple[int, ...]:
 
 
 def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Compute the complex FFT of ``(..., n)`` by decimation in time, where ``n`` is the product of ``factors``."""
+    """Compute the FFT of complex points ``(..., n)`` by decimation in time. ``factors`` are the prime factors of ``n``.
+
+    The operations are those of Kaldi's ``ComplexFftRecursive``.
+    """
     if not factors:
         return re, im
     radix = factors[0]
@@ -237,22 +247,21 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
     parts_re, parts_im = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
     re, im = _compute_mixed_radix_fft(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
-    base = power = compute_mixed_radix_base(shape[-1], radix)
-    for p in range(1, radix):
-        cosine, sine = power
-        x, y = re[..., p : p + 1, :], im[..., p : p + 1, :]
+    roots = powers = compute_mixed_radix_base(shape[-1], radix)
+    for j in range(1, radix):  # Transform ``j`` is multiplied by the powers ``j`` of the roots.
+        cosine, sine = powers
+        x, y = re[..., j : j + 1, :], im[..., j : j + 1, :]
         total_re = total_re + (x * cosine - y * sine)
         total_im = total_im + (x * sine + y * cosine)
-        power = _multiply_complex(power, base)
+        powers = _multiply_complex(powers, roots)
     return total_re.reshape(shape), total_im.reshape(shape)
 
 
 @lru_cache(maxsize=64)
 def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
-    """Return the roots of unity for the step of a mixed-radix FFT that joins ``radix`` transforms into ``n`` points.
+    """Return the roots ``exp(-2 pi i k / n)`` for the step of a mixed-radix FFT that combines ``radix`` transforms.
 
-    Returns:
-        Real and imaginary parts, both of shape ``(radix, n / radix)``.
+    The real and imaginary parts ``(radix, n / radix)`` are in the order of the bins ``k`` from 0 to ``n - 1``.
     """
     re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]

@@ -53,7 +53,7 @@ LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 
 
 def expf(x: npt.ArrayLike) -> Floats:
-    """Return the exponential of each float32 number of an array of any shape."""
+    """Return the exponential of each float32 number of an array of any shape, with the bits of glibc's ``expf``."""
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
         # Clipping keeps the number of steps small enough for an integer where the result is 0 or infinity.
@@ -69,7 +69,7 @@ def expf(x: npt.ArrayLike) -> Floats:
 
 
 def logf(x: npt.ArrayLike) -> Floats:
-    """Return the natural logarithm of each float32 number of an array of any shape."""
+    """Return the logarithm (base e) of float32 numbers in an array of any shape, with the bits of glibc's ``logf``."""
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
         bits: npt.NDArray[np.int32] = x.view(np.int32)
@@ -77,10 +77,11 @@ def logf(x: npt.ArrayLike) -> Floats:
         is_all_normal = bool(is_normal.all())
         if not is_all_normal:
             is_subnormal = np.abs(x) < np.finfo(np.float32).tiny
+            # Subnormal numbers are scaled by 2**23. This is undone in the exponent, which starts at bit 23.
             bits = np.where(is_subnormal, x * np.float32(2**23), x).view(np.int32)
             bits = (bits - np.where(is_subnormal, 23 << 23, 0)).astype(np.int32)
         offset_bits = bits - np.int32(LOG_OFFSET)
-        row = (offset_bits >> LOG_STEP_BITS) & 15
+        row = (offset_bits >> LOG_STEP_BITS) & 15  # LOG_TABLE has 16 rows.
         exponent = offset_bits >> 23
         z = (bits - (exponent << 23)).astype(np.int32, copy=False).view(np.float32).astype(np.float64)
         r = z * LOG_INVERSE[row] - 1
@@ -94,17 +95,20 @@ def logf(x: npt.ArrayLike) -> Floats:
 
 
 def sinf(x: npt.ArrayLike) -> Floats:
-    """Return the sine of float32 angles in radians, of any shape. The angles may be up to a few turns."""
+    """Return the sines of float32 angles in radians, of any shape. See :func:`sincosf` for the range."""
     return sincosf(x)[0]
 
 
 def cosf(x: npt.ArrayLike) -> Floats:
-    """Return the cosine of float32 angles in radians, of any shape. The angles may be up to a few turns."""
+    """Return the cosines of float32 angles in radians, of any shape. See :func:`sincosf` for the range."""
     return sincosf(x)[1]
 
 
 def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the sine and the cosine of float32 angles in radians. The angles may be up to a few turns."""
+    """Return the sines and cosines of float32 angles in radians, of any shape, with the bits of glibc's functions.
+
+    The angles must be between -120 and 120, because glibc reduces larger angles with a different algorithm.
+    """
     x = np.asarray(angle, np.float32).astype(np.float64)
     quarters = np.rint(x * (2.0 / np.pi))
     x = x - quarters * (np.pi / 2.0)

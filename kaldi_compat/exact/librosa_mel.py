@@ -17,7 +17,7 @@ STEP = math.log(6.4) / 27.0  # Logarithm of the ratio of two frequencies above 1
 
 
 def convert_hertz_to_slaney_mel(hertz: npt.ArrayLike) -> Floats:
-    """Convert frequencies in Hz to mel on Slaney's scale. The result has the shape of ``hertz``."""
+    """Convert frequencies in Hz, of any shape, to Slaney's mel scale: linear up to 1 kHz, and logarithmic above."""
     hertz = np.asarray(hertz, np.float64)
     return np.where(hertz <= 1000, 3 * hertz / 200, KNEE + np.log(np.maximum(hertz, 1) / 1000) / STEP).astype(F32)
 

@@ -81,7 +81,10 @@ class VtlnWarp:
 
 
 def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
-    """Return the warp by ``factor`` of filters from ``low`` to ``high`` Hz. Raise OptionError for an invalid warp."""
+    """Return the warp by ``factor`` of filters from ``low`` to ``high`` Hz.
+
+    Raise OptionError unless the factor is positive and the cutoffs lie between ``low`` and ``high``.
+    """
     nyquist = F32(0.5) * F32(options.sample_frequency)
     lower = F32(options.vtln_low)
     upper = F32(options.vtln_high) + (nyquist if options.vtln_high < 0 else F32(0))
@@ -94,12 +97,15 @@ def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float3
     return VtlnWarp(low, high, lower, upper, factor)
 
 
-def _log_bins(weights: Floats) -> None:
-    """Log each mel bin's first FFT bin and weights, in Kaldi's format. ``weights`` are (fft_bins, num_mel_bins)."""
+def _write_bins_to_log(weights: Floats) -> None:
+    """Write the first FFT bin and the weights of each mel bin to the log, in the format of Kaldi's ``--debug-mel``.
+
+    ``weights`` are (fft_bins, num_mel_bins). An empty mel bin has the first FFT bin -1.
+    """
     for index, column in enumerate(weights.T):
-        used = np.flatnonzero(column)
-        values = " ".join(f"{weight:g}" for weight in column[used])
-        logger.info("bin %d, offset = %d, vec =  [ %s ]", index, used[0] if len(used) else -1, values)
+        fft_bins = np.flatnonzero(column)
+        values = " ".join(f"{weight:g}" for weight in column[fft_bins])
+        logger.info("bin %d, offset = %d, vec =  [ %s ]", index, fft_bins[0] if len(fft_bins) else -1, values)
 
 
 def count_fft_points(options: FrameOptions) -> int:
@@ -123,8 +129,9 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
         vtln_warp: VTLN factor; 1 for no warp.
 
     Raises:
-        OptionError: a frequency is above the Nyquist frequency, a mel bin has no FFT bin (unless ``allow_empty_bins``),
-            the FFT has an odd number of points, or the VTLN factor or cutoffs are invalid. Kaldi refuses these options.
+        OptionError: the edge frequencies are out of order or above the Nyquist frequency, a mel bin has no FFT bin
+            (unless ``allow_empty_bins``), the FFT has an odd number of points, or the VTLN factor or cutoffs are
+            invalid. Kaldi refuses these options.
     """
     points, num_bins = count_fft_points(options), options.num_mel_bins
     nyquist = F32(0.5) * F32(options.sample_frequency)
@@ -145,14 +152,15 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
     mel = convert_hertz_to_mel(F32(options.sample_frequency) / F32(points) * np.arange(points // 2, dtype=F32))[:, None]
     is_inside = (mel > left) & (mel < right)
     weights = np.where(mel <= center, (mel - left) / (center - left), (right - mel) / (right - center))
-    empty = np.flatnonzero(~is_inside.any(0))
-    if len(empty) and not options.allow_empty_bins:
+    empty_bins = np.flatnonzero(~is_inside.any(0))
+    if len(empty_bins) and not options.allow_empty_bins:
         raise OptionError(
             f"num_mel_bins={num_bins} from {low:g} to {high:g} Hz is too many for {points} FFT points: mel bin "
-            f"{empty[0]} holds no bin of the FFT; use fewer mel bins (at least 3), a wider band or longer frames, or "
-            "pass allow_empty_bins=True, as torchaudio does"
+            f"{empty_bins[0]} holds no bin of the FFT; use fewer mel bins (at least 3), a wider band or longer frames, "
+            "or pass allow_empty_bins=True, as torchaudio does"
         )
+    # As in Kaldi, the bin of the Nyquist frequency has no weight.
     weights = np.concatenate((np.where(is_inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
     if options.debug_mel:
-        _log_bins(weights)
+        _write_bins_to_log(weights)
     return MelBanks(weights, convert_mel_to_hertz(center))

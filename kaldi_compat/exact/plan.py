@@ -83,7 +83,10 @@ class Plan:
 
     @functools.cached_property
     def is_in_c(self) -> bool:
-        """True if the C library can compute the plan."""
+        """True if the C library can compute the plan.
+
+        The library does not print mel energies, and computes the accurate FFT only for powers of two.
+        """
         return not self.debug_mel and not (self.accurate_fft and self.points & (self.points - 1))
 
     @functools.cached_property
@@ -92,7 +95,7 @@ class Plan:
         return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def compute_mel_table(self, vtln_warp: float) -> MelTable:
-        """Return the mel filters for a VTLN factor. A plan with :attr:`mel` returns these filters for any factor."""
+        """Return the mel filters for a VTLN factor. A plan with :attr:`mel` returns :attr:`mel` for any factor."""
         return self.mel or compute_mel_table(self.options, vtln_warp)
 
 
@@ -139,6 +142,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         shift=options.window_shift,
         points=count_fft_points(options),
         dim=options.dim,
+        # Kaldi's PLP has a different floor under energies.
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
         window=tables.make_window(options.window_type, options.window_size, options.blackman_coeff),
@@ -161,7 +165,7 @@ def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 
 
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
-    """Return the table of mel filters.
+    """Return a table with the nonzero weights of each mel filter.
 
     Args:
         weights: weights of the filters, float32 (fft_bins, num_mel_bins).
@@ -173,15 +177,15 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
     end = np.where(is_nonzero.any(0), len(weights) - is_nonzero[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
     bounds = list(zip(first.tolist(), end.tolist(), strict=True))
-    parts = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
-    return MelTable(tuple(i for i, _ in bounds), parts, loudness)
+    nonzero_weights = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
+    return MelTable(tuple(i for i, _ in bounds), nonzero_weights, loudness)
 
 
 def compute_split_radix_tables(log_points: int) -> list[Floats]:
-    """Return the twiddle factors of the split-radix FFT for blocks of up to ``2**log_points`` points.
+    """Return the twiddle factors of the split-radix FFT for all blocks of 1 to ``2**log_points`` points.
 
-    Element ``k`` of the list is for blocks of ``2**k`` points and has the shape ``(2**k / 4, 6)``: three columns for
-    each odd quarter of a block (see :func:`kaldi_compat.exact.fft.compute_twiddles`). Elements 0 to 2 are empty.
+    Element ``k`` of the list is for blocks of ``2**k`` points and has the shape ``(2**k / 4, 6)``: the results of
+    :func:`kaldi_compat.exact.fft.compute_twiddles` for steps 1 and 3. Elements 0 to 2 are empty.
     """
     tables = [np.empty((0, 6), F32)] * 3
     for k in range(3, log_points + 1):
@@ -193,12 +197,12 @@ def compute_split_radix_tables(log_points: int) -> list[Floats]:
 def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     """Return the prime factors of ``n``, and the roots of unity of all steps of a mixed-radix FFT with ``n`` points.
 
-    The roots are real and imaginary parts, (rows, 2). The first step has ``n`` rows, and each further step has ``n``
-    divided by the factors of the steps before.
+    The roots are real and imaginary parts, (rows, 2). The first step has ``n`` rows. The number of rows of each further
+    step is ``n`` divided by the factors of the previous steps.
     """
     factors = kaldi_fft.factor_into_primes(n)
-    steps = [np.empty((0, 2), F32)]
+    roots = [np.empty((0, 2), F32)]
     for factor in factors:
-        steps.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(n, factor)], -1))
+        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(n, factor)], -1))
         n //= factor
-    return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(steps), F32)
+    return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(roots), F32)

@@ -26,17 +26,18 @@ _MAX_SMALL_TAIL = 8
 
 
 def _multiply_in_c(
-    a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
+    a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
-    """Compute :func:`_multiply_ragged` in C."""
+    """Multiply matrices in C: see :func:`_multiply_ragged`. Raise MemoryError if memory is exhausted."""
     depth, width = b.shape[1:]
     columns = _pad_to_lanes(b)
     out = np.empty((len(a), width), np.float32)
     stride = columns.shape[2]
-    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small, panel
-    rows = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
-    start = None if onto is None else _pad_to_lanes(onto)
-    if native.get_function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
+    # A distance of 0 between the matrices of b multiplies every matrix of a by the only matrix of b.
+    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small_limits, panel
+    operands = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
+    summand = None if onto is None else _pad_to_lanes(onto)
+    if native.get_function("matrix_products")(*operands, len(bounds) - 1, *sizes, summand, out):
         raise MemoryError(
             "no memory for the columns of a product: use shorter utterances, or a machine with more memory"
         )
@@ -45,38 +46,39 @@ def _multiply_in_c(
 
 @native.twin(_multiply_in_c)
 def _multiply_ragged(
-    a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
+    a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
-    """Multiply each of several matrices, which are rows of ``a``, by its matrix in ``b``, and return (rows, n).
+    """Multiply matrices, which are consecutive rows of ``a``, by matrices in ``b``, and return the products (rows, n).
 
     Args:
         a: (rows, depth).
         b: (1, depth, n) for all matrices, or (matrices, depth, n).
-        bounds: (matrices + 1,): row ``bounds[m]`` of ``a`` is the first row of matrix ``m``.
-        small: maximum number of results for which OpenBLAS's kernels for small matrices add every 16th term to a sum,
-            and the first column of these sums, a multiple of 16.
+        bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``.
+        small_limits: maximum number of results for which OpenBLAS's kernels for small matrices add every 16th term to a
+            sum, and the first column of these sums, a multiple of 16.
         panel: maximum number of terms whose sum is added to the result; 0 if rows are vectors for ``sgemv``.
         onto: (n,): numbers that ``sgemv`` adds the products to, as in ``multiply_matrix_vector``; None for zeros.
     """
     if panel == 0:
         return multiply_matrix_vector(b[0].T, a, onto)
+    max_results, first_column = small_limits
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
-        is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= small[0]
-        split = small[1] if is_small else b.shape[2]
-        out[begin:end, :split] = _multiply_in_panels(a[begin:end], columns[:, :split], panel)
-        out[begin:end, split:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, split:])
+        is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= max_results
+        first = first_column if is_small else b.shape[2]
+        out[begin:end, :first] = _multiply_in_panels(a[begin:end], columns[:, :first], panel)
+        out[begin:end, first:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, first:])
     return out
 
 
 def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
-    """Return ``a @ b.T`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
+    """Return ``a @ b.T``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
 
     Args:
         a: (rows, depth).
         b: (n, depth).
-        bounds: (matrices + 1,): row ``bounds[m]`` is the first row of matrix ``m`` of a ragged batch; None if ``a``
-            is one matrix. The number of rows decides the order of a matrix's sums.
+        bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``; None if ``a`` is
+            one matrix. The number of rows of a matrix decides the order of its sums.
 
     Returns:
         The product (rows, n).
@@ -120,7 +122,7 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
 
 
 def multiply_matrices(a: Floats, b: Floats) -> Floats:
-    """Return ``a @ b`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
+    """Return ``a @ b``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
 
     Args:
         a: (..., rows, depth).
@@ -137,12 +139,13 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
         raise ValueError(f"cannot multiply the shape {a.shape} by {b.shape}: {depth} columns need {depth} rows")
     is_small, tail = rows * depth * width <= _MAX_SMALL_PRODUCTS, width % _LANES
     panel = max(depth, 1) if is_small else _MAX_PANEL
-    small = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
+    # The small kernel keeps 16 sums per result only in the columns after the last group of 16, if they are few.
+    small_limits = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _multiply_ragged(left, columns, bounds, small, panel).reshape(*batch, rows, width)
+    return _multiply_ragged(left, columns, bounds, small_limits, panel).reshape(*batch, rows, width)
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:
@@ -151,7 +154,7 @@ def scale_vector(x: Floats, factor: float) -> Floats:
 
 
 def _pad_to_lanes(b: Floats) -> Floats:
-    """Return matrices (..., depth, n) with columns of zeros, so that the rows fill whole vectors."""
+    """Append columns of zeros to arrays (..., n), so that the number of columns is a multiple of ``_LANES``."""
     columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
     columns[..., : b.shape[-1]] = b
     return columns
@@ -176,7 +179,10 @@ def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
 
 
 def _count_panel_terms(remaining: int, max_terms: int) -> int:
-    """Return the number of terms in the next panel. OpenBLAS splits the last terms into two panels of similar size."""
+    """Return the number of terms in the next panel, of which at most ``max_terms`` are added in order.
+
+    OpenBLAS splits the last terms into two panels of similar size, the first a multiple of 16 terms.
+    """
     if remaining >= 2 * max_terms:
         return max_terms
     return -(-(remaining // 2) // 16) * 16 if remaining > max_terms else remaining

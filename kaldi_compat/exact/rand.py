@@ -43,12 +43,12 @@ def _make_block_matrix() -> npt.NDArray[np.uint32]:
 
 def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     """Return the state (31,) after ``srand(seed)``, before glibc discards numbers."""
-    word = seed % 2**32 or 1
+    word = seed % 2**32 or 1  # srand(0) has the same effect as srand(1).
     # glibc's words are signed, and C's remainder has the sign of the dividend, as the result of np.fmod has.
     word = word - 2**32 if word >= 2**31 else word
     state = [word]
     for _ in range(_LAG - 1):
-        word = int(np.fmod(16807 * word, RAND_MAX))
+        word = int(np.fmod(16807 * word, RAND_MAX))  # 16807 is glibc's multiplier.
         word += RAND_MAX if word < 0 else 0
         state.append(word)
     # glibc's short lag starts three words into the state, so the state is rotated by three places.
@@ -83,7 +83,7 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a source of noise of a wrong type. It shows ``example``, an expression for a valid one."""
+    """Return the error for a source of noise of a wrong type, which shows the expression ``example`` for a source."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 
@@ -101,7 +101,8 @@ class KaldiRandom:
     def __init__(self, seed: int = 1) -> None:
         self.seed = seed
         # The first draw computes the state, because that takes longer than the features of a short utterance.
-        self._state, self._ready = np.empty(0, np.uint32), np.empty(0, np.int32)
+        self._state = np.empty(0, np.uint32)  # The last 31 numbers of the generator, (31,).
+        self._ready = np.empty(0, np.int32)  # Draws that were computed, but not yet returned.
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed})"
@@ -112,15 +113,15 @@ class KaldiRandom:
             self._state = _compute_seeded_state(self.seed)
             self.draws(_DISCARDED)
         blocks = [self._ready]
-        missing = count - len(self._ready)
-        while missing > 0:
+        missing_count = count - len(self._ready)
+        while missing_count > 0:
             words = _make_block_matrix() @ self._state
             self._state = words[-_LAG:]
             blocks.append((words >> np.uint32(1)).astype(np.int32))
-            missing -= _BLOCK
-        drawn = np.concatenate(blocks) if len(blocks) > 1 else self._ready
-        self._ready = drawn[count:]
-        return drawn[:count]
+            missing_count -= _BLOCK
+        numbers = np.concatenate(blocks) if len(blocks) > 1 else self._ready
+        self._ready = numbers[count:]
+        return numbers[:count]
 
     def uniform(self, count: int) -> npt.NDArray[np.float32]:
         """Return the next ``count`` numbers of Kaldi's RandUniform(): in (0, 1], float32, shape (count,)."""
@@ -178,6 +179,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
     """
     factors, terms = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * factors[:, None] + terms[:, None]  # Six states for each pair, (6, n, pairs), modulo 2**32.
+    # Each draw joins 11, 10 and 10 bits of its three words. The factors have already shifted the words.
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
     uniform_radius, turn = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
     return np.sqrt(np.float32(-2) * logf(uniform_radius)), (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
@@ -192,7 +194,7 @@ def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
 
 
 def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return multipliers and increments from a state of ``rand_r()`` to the next ``count`` states: two (count,)."""
+    """Return the multipliers and increments (count,) that map a state of ``rand_r()`` to the next ``count`` states."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
     return powers, sums

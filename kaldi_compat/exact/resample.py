@@ -32,13 +32,13 @@ class Filters:
     first: tuple[int, ...]  # First input sample of each filter, relative to the period's start.
     weights: tuple[Floats, ...]  # Weights (taps,) of each filter. The numbers of taps may differ by one.
 
-    def find_first(self, output: int) -> int:
+    def find_first_input(self, output: int) -> int:
         """Return the index of the first input sample that the filter of output sample ``output`` uses."""
         return self.first[output % len(self.first)] + output // len(self.first) * self.period
 
-    def find_end(self, output: int) -> int:
+    def find_input_end(self, output: int) -> int:
         """Return the index after the last input sample that the filter of output sample ``output`` uses."""
-        return self.find_first(output) + len(self.weights[output % len(self.first)])
+        return self.find_first_input(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
@@ -66,7 +66,7 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
     Args:
         rate_in, rate_out: sampling rates in Hz.
         cutoff: cutoff frequency in Hz, rounded to float32.
-        num_zeros: zero crossings of the sinc on each side of the window.
+        num_zeros: number of zero crossings of the sinc on each side of the window.
     """
     common = math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)
@@ -83,7 +83,7 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
 def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
     """Return the value at ``time`` (in seconds) of a low-pass filter: a sinc under a Hanning window.
 
-    Sinc, window and their product are rounded to float32. For ``cutoff`` and ``num_zeros``, see :func:`check_rates`.
+    Sinc, window and their product are rounded to float32. For the parameters, see :func:`make_resampling_filters`.
     """
     is_inside = abs(time) < num_zeros / (2.0 * cutoff)
     window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if is_inside else 0.0)
@@ -105,7 +105,7 @@ class PeriodFilters:
 
     @classmethod
     def from_filters(cls, filters: Filters) -> PeriodFilters:
-        """Convert filters to NumPy tables, whose weights end with zeros in filters that are not the longest."""
+        """Convert filters to NumPy tables. Shorter filters are padded with zeros at the end."""
         taps = max(map(len, filters.weights))
         starts = np.array(filters.first) - filters.first[0]
         return cls(
@@ -119,22 +119,18 @@ class PeriodFilters:
 
 
 def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
-    """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``."""
+    """Return the number of samples at ``rate_out`` Hz for ``num_samples`` (int or array) at ``rate_in`` Hz."""
     return divide_rounding_up(num_samples * rate_out, rate_in)
 
 
-def divide_rounding_up(count: Any, by: int) -> Any:
-    """Return ``count / by`` rounded up to an integer. Neither number is negative."""
-    return (count + by - 1) // by  # ONNX rounds negative quotients up, so -(-count // by) would be wrong.
+def divide_rounding_up(count: Any, divisor: int) -> Any:
+    """Return ``count / divisor`` (int or array) rounded up to an integer. Neither number is negative."""
+    # ONNX rounds negative quotients up, so -(-count // divisor) would be wrong.
+    return (count + divisor - 1) // divisor
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
-    """Check the parameters of :func:`resample_linearly`.
-
-    Args:
-        rate_in, rate_out: sampling rates in Hz.
-        cutoff: cutoff frequency in Hz.
-        num_zeros: zero crossings of the sinc on each side of the window.
+    """Check the rates, the cutoff and the width of a filter, which are parameters of :func:`resample_linearly`.
 
     Raises:
         OptionError: a parameter is invalid, or the filters would be too large.
@@ -194,7 +190,7 @@ def resample_chunk(
 def _resample_by_phase(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int
 ) -> Floats:
-    """Compute :func:`resample_chunk` in NumPy.
+    """Return the output samples of one chunk of audio, computed in NumPy. See :func:`resample_chunk` for parameters.
 
     Output samples of the same phase share a filter, and are computed together. Output samples whose filters cross an
     edge of the chunk are computed one by one.
@@ -204,18 +200,18 @@ def _resample_by_phase(
     for start in range(first, end, BLOCK_SAMPLES):
         block = np.arange(start, min(start + BLOCK_SAMPLES, end))
         for phase, weights in enumerate(filters.weights):
-            of_phase = block[block % phases == phase]
-            begin = filters.first[phase] + of_phase // phases * filters.period
-            out[of_phase - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
+            indices = block[block % phases == phase]
+            begin = filters.first[phase] + indices // phases * filters.period
+            out[indices - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
     for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
         out[output - outputs[0]] = _compute_edge_sample(
-            audio, filters.find_first(output), filters.weights[output % phases]
+            audio, filters.find_first_input(output), filters.weights[output % phases]
         )
     return out
 
 
 def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    """Compute :func:`resample_chunks` in C."""
+    """Resample chunks in C: see :func:`resample_chunks`. Raise ValueError for invalid samples or chunks."""
     if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
         raise ValueError(f"samples must be int16 or float32 of shape (T,), not {samples.dtype} of {samples.shape}")
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
@@ -233,7 +229,7 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
 
 @native.twin(_resample_chunks_in_c)
 def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    """Compute :func:`resample_chunk` for chunks of several utterances.
+    """Resample chunks of several utterances (see :func:`resample_chunk` for one chunk).
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
@@ -245,11 +241,11 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
     Returns:
         The output samples of all chunks, concatenated: float32.
     """
-    parts = [
+    outputs = [
         _resample_by_phase(samples[start : start + count], filters, (first, end), begin)
         for start, count, begin, first, end in chunks.tolist()
     ]
-    return np.concatenate([np.empty(0, F32), *parts])
+    return np.concatenate([np.empty(0, F32), *outputs])
 
 
 def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
@@ -264,8 +260,8 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         The first output sample whose filter lies inside, and the index after the last output sample.
     """
     samples = range(*outputs)
-    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
-    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_end))
+    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)
+    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_input_end))
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:
@@ -285,10 +281,8 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
     """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
 
-    Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
-
-    Args:
-        rate_in, rate_out: sampling rates in Hz.
+    Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
+    half the lower rate. The filters have 6 zero crossings on each side.
 
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
@@ -307,6 +301,9 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
 
     Returns:
         Float32 of shape (ceil(T * rate_out / rate_in),).
+
+    Raises:
+        OptionError: see :func:`resample_linearly`.
     """
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))
 

@@ -29,24 +29,22 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
 
     Returns:
         Sums of shape ``(windows, ...)``.
-
-    >>> compute_window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
-    array([1., 3., 6.])
     """
     if first is None:
         first = np.add.reduce(np.add.accumulate(values[start[0] : end[0]], axis=0)[-1:], axis=0)
     steps = np.zeros((len(start), 2, *values.shape[1:]))
-    leaves, enters = np.flatnonzero(np.diff(start)), np.flatnonzero(np.diff(end))
-    steps[leaves + 1, 0] = -values[start[leaves]]
-    steps[enters + 1, 1] = values[end[enters]]
+    # Windows after which the first row is dropped, and windows after which a row is added.
+    dropping, adding = np.flatnonzero(np.diff(start)), np.flatnonzero(np.diff(end))
+    steps[dropping + 1, 0] = -values[start[dropping]]
+    steps[adding + 1, 1] = values[end[adding]]
     steps[0, 1] = first
-    flat = steps.reshape(-1, *values.shape[1:])
-    sums: Doubles = np.add.accumulate(flat, axis=0)[1::2]
+    flat_steps = steps.reshape(-1, *values.shape[1:])
+    sums: Doubles = np.add.accumulate(flat_steps, axis=0)[1::2]
     return sums
 
 
 def _sum_strided_rows(rows: Doubles) -> Doubles:
-    """Add rows in the order of OpenBLAS's ``ddot`` for vectors with a stride.
+    """Return the sum (...) of rows (rows, ...), added in the order of OpenBLAS's ``ddot`` for vectors with a stride.
 
     Rows 0 and 2 of a group of four are added to one sum, rows 1 and 3 to a second sum. The rows after the last group
     are added to the first sum.
@@ -66,8 +64,8 @@ def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """Return ``a * b + c``, rounded once (a fused multiply-add, which OpenBLAS's ``daxpy`` uses)."""
     product, error = _multiply_exactly(a, b)
     total = product + c
-    part = total - product
-    correction = (product - (total - part)) + (c - part) + error
+    rounded_c = total - product
+    correction = (product - (total - rounded_c)) + (c - rounded_c) + error
     # A correction of zero is not added, because the sum would lose the sign of a negative zero. Infinity minus infinity
     # gives a correction of NaN, which is not added either.
     result: Doubles = np.where(np.isfinite(correction) & (correction != 0), total + correction, total)

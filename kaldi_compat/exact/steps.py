@@ -24,19 +24,22 @@ BLOCK = 256  # Number of frames that are computed at once. Their arrays fit into
 
 
 def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim) in NumPy."""
+    """Compute rows ``begin`` to ``end - 1`` of the features of a batch in NumPy, and write them into ``out``.
+
+    ``out`` is float32 (end - begin, dim).
+    """
     for start in range(begin, end, BLOCK):
         rows = np.arange(start, min(start + BLOCK, end))
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1
         with np.errstate(all="ignore"):
             frames, log_energy = _apply_window(plan, batch, rows, utterances)
-            part = out[start - begin : start - begin + len(rows)]
+            out_rows = out[start - begin : start - begin + len(rows)]
             if plan.kind == "frames":
-                part[...] = frames[:, : plan.dim]
+                out_rows[...] = frames[:, : plan.dim]
                 continue
             spectrum = compute_accurate_rfft(frames) if plan.accurate_fft else compute_packed_rfft(frames)
             if plan.kind == "spectrogram":
-                part[...] = _compute_spectrogram(plan, spectrum, log_energy)
+                out_rows[...] = _compute_spectrogram(plan, spectrum, log_energy)
                 continue
             power = _compute_power(spectrum)
             if not plan.use_power:
@@ -45,13 +48,13 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
             for warp in np.unique(warps):
                 has_warp = warps == warp
                 table = plan.compute_mel_table(batch.warp_factors[warp])
-                part[has_warp] = _compute_mel_features(plan, table, power[has_warp], log_energy[has_warp])
+                out_rows[has_warp] = _compute_mel_features(plan, table, power[has_warp], log_energy[has_warp])
 
 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the windowed frames (rows, points) of ``rows``, which belong to ``utterances``, and their log energies."""
+    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which are in ``utterances``."""
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
@@ -99,7 +102,10 @@ def _compute_power(spectrum: tuple[Floats, Floats]) -> Floats:
 
 
 def _compute_spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
-    """Return log power spectra, whose first column is the log energy, or the numbers of the packed spectra."""
+    """Return log power spectra (rows, points / 2 + 1), whose first column is the log energy.
+
+    With ``return_raw_fft``, return the packed spectra (rows, points): real and imaginary parts in turn.
+    """
     if plan.return_raw_fft:
         return np.stack(spectrum, -1).reshape(len(log_energy), plan.points)
     features = _compute_floored_log(_compute_power(spectrum))
@@ -125,7 +131,10 @@ def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy
 
 
 def _compute_fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
-    """Return the fbank features (rows, dim) of mel energies (rows, num_mel_bins) and log energies (rows,)."""
+    """Return the fbank features (rows, dim) of mel energies (rows, num_mel_bins) and log energies (rows,).
+
+    With ``use_energy``, the log energy is the first column, or the last column for ``htk_compat``.
+    """
     bins = _compute_floored_log(energies) if plan.use_log_fbank else energies
     if not plan.use_energy:
         return bins
@@ -140,23 +149,27 @@ def _compute_mfcc(plan: Plan, energies: Floats) -> Floats:
 
 
 def _compute_plp(plan: Plan, energies: Floats) -> Floats:
-    """Return the cepstra (rows, num_ceps) of mel energies (rows, num_mel_bins) with equal loudness."""
+    """Return the PLP cepstra (rows, num_ceps) of mel energies (rows, num_mel_bins).
+
+    The equal-loudness weights are already applied to the energies.
+    """
     assert plan.matrix is not None and plan.lifter is not None
     exponent = float(F32(plan.compress_factor))
     powers = [_raise_to_power(x, exponent) for x in energies.ravel().tolist()]
     loudness = np.array(powers).astype(F32).reshape(energies.shape)
+    # As in Kaldi, the first and the last bin are repeated at the edges of the spectrum.
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
     lags = multiply_matrix_vector(plan.matrix, loudness)
     lpc, residual = _predict_linearly(lags)
-    higher = _compute_cepstra(lpc)
+    higher_cepstra = _compute_cepstra(lpc)
     c0 = np.array([_compute_log_of_residual(x) for x in residual.tolist()]).astype(F32)
-    has_nan = np.isnan(higher).any(-1)
+    has_nan = np.isnan(higher_cepstra).any(-1)
     if has_nan.any():  # The signs of NaN follow from the order of Kaldi's operands on x86, so compute them again.
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
         lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
-        higher[has_nan] = _compute_cepstra(lpc)
+        higher_cepstra[has_nan] = _compute_cepstra(lpc)
         c0[has_nan] = np.where(np.isnan(residual), -residual, c0[has_nan])
-    cepstra = np.concatenate((_take_maximum(c0, np.finfo(F32).tiny)[:, None], higher), -1)
+    cepstra = np.concatenate((_take_maximum(c0, np.finfo(F32).tiny)[:, None], higher_cepstra), -1)
     return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
@@ -169,6 +182,7 @@ class _SignedNans(np.ndarray[Any, Any]):
         result = np.asarray(getattr(ufunc, method)(*operands, **parameters))
         if len(operands) == 2 and result.dtype.kind == "f":
             first, second = operands
+            # The sign is that of the first NaN operand. A NaN from two numbers is negative on x86.
             sign = np.where(np.isnan(first), first, np.where(np.isnan(second), second, -1.0)).astype(result.dtype)
             result = np.where(np.isnan(result), np.copysign(result, sign), result)
         if not out:
@@ -195,21 +209,24 @@ def _compute_log_of_residual(x: float) -> float:
 
 
 def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
-    """Compute linear prediction coefficients (rows, order) and residual energies (rows,) by Durbin's recursion."""
-    error = lags[:, 0]
+    """Compute linear prediction coefficients (rows, order) and residual energies (rows,) by Durbin's recursion.
+
+    ``lags`` are the autocorrelations (rows, order + 1).
+    """
+    residual = lags[:, 0]
     lpc = lags[:, :0]
     for i in range(lags.shape[1] - 1):
         reflection = lags[:, i + 1]
         for j in range(i):
             reflection = reflection + lpc[:, j] * lags[:, i - j]
-        reflection = reflection / error
-        error = error * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))
+        reflection = reflection / residual
+        residual = residual * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))  # Kaldi's floor.
         lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
-    return lpc, error
+    return lpc, residual
 
 
 def _compute_cepstra(lpc: Floats) -> Floats:
-    """Return the cepstra from C1 on (rows, order) of the all-pole model with coefficients (rows, order)."""
+    """Return the cepstra C1, C2 ... (rows, order) of the all-pole model with the coefficients ``lpc`` (rows, order)."""
     cepstra = np.empty_like(lpc)
     for i in range(lpc.shape[1]):
         total = np.zeros(len(lpc))
@@ -220,7 +237,10 @@ def _compute_cepstra(lpc: Floats) -> Floats:
 
 
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
-    """Replace C0 with the log energy if ``use_energy`` is set. Move this column to the end for ``htk_compat``."""
+    """Return cepstra (rows, num_ceps) whose C0 is the log energy if ``use_energy`` is set.
+
+    For ``htk_compat``, C0 is moved to the end.
+    """
     first_column = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
         # HTK scales C0 like the other coefficients.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.engine import Seeds, convert_to_samples, make_chunk_call
+from kaldi_compat.exact.engine import SeedSource, convert_to_samples, make_chunk_call
 from kaldi_compat.exact.plan import Plan
 
 # Number of items or frames: an int for one stream, an array (slots,) for several streams.
@@ -45,11 +45,11 @@ def pack_floats(numbers: Sequence[float], buffer: Any, start: int = 0) -> None:
 
     Raises:
         struct.error: an item is not a number.
-        OverflowError: a number is infinite in single precision.
+        OverflowError: a finite number is too large for single precision.
     """
-    if len(numbers) > SPACE:  # The call below copies its numbers to a tuple. Writing in parts bounds its size.
-        for first in range(0, len(numbers), SPACE):
-            pack_floats(numbers[first : first + SPACE], buffer, start + first)
+    if len(numbers) > SPACE:  # The call below copies its numbers to a tuple. Writing in chunks bounds its size.
+        for begin in range(0, len(numbers), SPACE):
+            pack_floats(numbers[begin : begin + SPACE], buffer, start + begin)
     else:
         functools.partial(_make_packer(len(numbers)), buffer, 4 * start)(*numbers)
 
@@ -74,7 +74,7 @@ class WindowFlow(abc.ABC):
 
         Args:
             chunk: the next items.
-            lengths: number of items in the chunk.
+            lengths: number of items in the chunk, or in each slot of a batch.
             ended: True where the items end with this chunk. The next chunk starts a new utterance.
         """
         history = self.history
@@ -148,7 +148,7 @@ class ArrayHistory:
 
     @property
     def samples(self) -> Floats:
-        """The past samples."""
+        """Samples ``start`` to ``end - 1`` of the utterance, float32 (samples,)."""
         return self.buffer[self.start - self.origin : self.end - self.origin]
 
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
@@ -156,22 +156,22 @@ class ArrayHistory:
 
         Args:
             chunk: samples (length,), an array or a list of numbers.
-            length: number of samples.
+            length: number of samples in the chunk.
 
         Raises:
             struct.error: an item of a list is not a number.
-            OverflowError: a number is infinite in single precision.
+            OverflowError: a finite number of a list is too large for single precision.
         """
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)
         begin = self.end - self.origin
-        appended: Floats = self.buffer[begin : begin + length]
+        chunk_copy: Floats = self.buffer[begin : begin + length]
         if isinstance(chunk, np.ndarray):
-            appended[:] = chunk
+            chunk_copy[:] = chunk
         else:
-            pack_floats(chunk, appended)
+            pack_floats(chunk, chunk_copy)
         self.end += length
-        return appended
+        return chunk_copy
 
     def _make_room(self, length: int) -> None:
         """Move the past samples to the start of the buffer or of a larger buffer, so that ``length`` samples fit."""
@@ -203,16 +203,16 @@ class ChunkStream(AudioFlow):
         self._call = make_chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
-        self._seeds: Seeds | None = None
+        self._seeds: SeedSource | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything received so far, for the next utterance."""
+        """Discard all samples. The next chunk starts a new utterance."""
         self.history = ArrayHistory()
         self.done = 0
 
     def advance(
-        self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: Seeds | None = None
+        self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: SeedSource | None = None
     ) -> Floats:
         """Return the frames that a chunk completes.
 
@@ -220,7 +220,7 @@ class ChunkStream(AudioFlow):
             chunk: samples (T,).
             final: True if the utterance ends with this chunk. The next chunk then starts a new utterance.
             vtln_warp: VTLN factor.
-            seeds: function from a number of frames to the noise state of each frame; None without dithering.
+            seeds: see :data:`~kaldi_compat.exact.engine.SeedSource`. None without dithering.
 
         Returns:
             Features (frames, dim).
@@ -232,14 +232,14 @@ class ChunkStream(AudioFlow):
 
     @property
     def num_ready_frames(self) -> int:
-        """Number of frames that :meth:`compute_next_frames` can return."""
+        """Number of frames that :meth:`compute_next_frames` can return before more samples arrive."""
         num_frames: int = (self.history.end - self._needed) // self._shift + 1 - self.done
         return num_frames if num_frames > 0 else 0
 
-    def compute_next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
+    def compute_next_frames(self, count: int, seeds: SeedSource | None = None) -> Floats:
         """Return the next ``count`` frames (count, dim), at most :attr:`num_ready_frames`.
 
-        ``seeds`` is a function as for :meth:`advance`.
+        For ``seeds``, see :meth:`advance`.
         """
         history = self.history
         self._seeds = seeds

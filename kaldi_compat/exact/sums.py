@@ -30,12 +30,12 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
     term = np.asarray(c, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         total = np.asarray(product + term)
-        part = total - product
-        error = (product - (total - part)) + (term - part)
+        rounded_term = total - product
+        error = (product - (total - rounded_term)) + (term - rounded_term)
         bits = total.view(np.int64)
-        inexact = ((error > 0) | (error < 0)) & (bits & 1 == 0)
-        if inexact.any():
-            total = np.where(inexact, bits + np.where((error > 0) == (total > 0), 1, -1), bits).view(np.float64)
+        is_inexact = ((error > 0) | (error < 0)) & (bits & 1 == 0)
+        if is_inexact.any():
+            total = np.where(is_inexact, bits + np.where((error > 0) == (total > 0), 1, -1), bits).view(np.float64)
         result: Floats = total.astype(np.float32)
     return result
 
@@ -66,7 +66,7 @@ def dot(x: Floats, y: Floats) -> Floats:
 
 
 def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
-    """Compute :func:`compute_dot_products` in C."""
+    """Compute dot products in C: see :func:`compute_dot_products`. Raise ValueError for invalid shapes or bounds."""
     (rows, dim), count = x.shape, len(bounds) - 1
     if y is None and dim != 1:
         raise ValueError(f"x must have one column if y is None, not {dim}")
@@ -82,7 +82,7 @@ def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = N
 
 @native.twin(_compute_dot_products_in_c)
 def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
-    """Return dot products of the columns of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
+    """Return the dot products x * x, y * y and x * y of each column in each utterance, float32 (utterances, 3, dim).
 
     Args:
         x: features (rows, dim).
@@ -127,13 +127,9 @@ def compute_plain_sum(x: Floats) -> Floats:
 
 
 def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
-    """Add the numbers of ``x`` in order along an axis, in double precision. The axis stays, with length 1.
+    """Add the numbers of ``x`` in order along an axis (-1 or -2), in double precision. The axis stays, with length 1.
 
     The order of NumPy's own sums depends on the layout in memory and on NumPy's version.
-
-    Args:
-        x: an array of at least one axis.
-        axis: -1 or -2.
     """
     if x.shape[axis] == 0 or (axis == -2 and x.shape[-1] > 1):
         # NumPy adds whole rows of a contiguous array in order, which is faster than np.add.accumulate.
@@ -158,17 +154,17 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
     rows, columns = matrix.shape
     fours_end, pairs_end = rows & ~3, rows & ~1
     if columns in (4, 8) and onto is None and rows <= _MAX_ROWS_OF_FEW_COLUMNS:
-        few: Floats = np.float32(0) + _sum_few_columns(
+        sums: Floats = np.float32(0) + _sum_few_columns(
             matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours_end, pairs_end
         )
-        return few
+        return sums
     start = np.zeros(rows, np.float32) if onto is None else onto
-    parts = [
+    row_sums = [
         _multiply_rows(matrix[:fours_end], x, start[:fours_end], accumulators=8, is_fused=True),
         _multiply_rows(matrix[fours_end:pairs_end], x, start[fours_end:pairs_end], accumulators=4, is_fused=False),
         _multiply_rows(matrix[pairs_end:], x, start[pairs_end:], accumulators=8, is_fused=False),
     ]
-    return _add_last_columns(matrix, x, np.concatenate(parts, -1))
+    return _add_last_columns(matrix, x, np.concatenate(row_sums, -1))
 
 
 def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
@@ -245,7 +241,7 @@ def _sum_few_columns(products: Floats, fours_end: int, pairs_end: int) -> Floats
 
 
 def sum_columns(rows: Floats) -> Floats:
-    """Return the sums (columns,) of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``.
+    """Return the sums (columns,) of the columns of (n, columns), rounded as by Kaldi's ``Vector::AddRowSumMat``.
 
     Up to 64 rows are added in order. A larger matrix is multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
     eight rows at a time, in an order that depends on the column.
@@ -262,13 +258,13 @@ def sum_columns(rows: Floats) -> Floats:
     eights_end = n & ~7
     for start, end in [*((i, i + 8) for i in range(0, eights_end, 8)), *_list_last_groups(eights_end, n)]:
         block = rows[start:end]
-        parts = np.zeros(columns, np.float32)
+        block_sums = np.zeros(columns, np.float32)
         for row in block:
-            parts += row
+            block_sums += row
         if end - start >= 4:
             even, odd = (_add_rows(block[first::2, split_columns]) for first in (0, 1))
-            parts[split_columns] = even + odd
-        total += parts
+            block_sums[split_columns] = even + odd
+        total += block_sums
     total[groups_end:] = _add_rows(rows[:, groups_end:])
     return total
 
@@ -284,7 +280,7 @@ def _list_last_groups(start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _add_rows(rows: Floats) -> Floats:
-    """Add rows in order, in float32."""
+    """Return the sums (columns,) of the columns of (n, columns). The rows are added in order, in float32."""
     total = np.zeros(rows.shape[1], np.float32)
     for row in rows:
         total += row

@@ -40,7 +40,7 @@ STEPS: Mapping[str, StepKind] = {
         "LowFrameRate",
         options.LowFrameRateOptions,
         stacking.low_frame_rate,
-        count=stacking.count_joined_frames,
+        count=stacking.count_stacks,
         column_factor=lambda options: int(options.stack),
         streams=True,
     ),

@@ -110,9 +110,9 @@ def refuse_export_of_noise(x: Any) -> None:
 
 
 def run_eagerly(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return a function that ``torch.compile`` calls, as the interpreter does, instead of compiling it.
+    """Wrap ``function`` so that ``torch.compile`` runs it in the Python interpreter instead of compiling it.
 
-    A function that draws from a :class:`KaldiRandom` must be called, because the compiler would replace its NumPy
+    A function that draws from a :class:`KaldiRandom` must not be compiled, because the compiler would replace its NumPy
     operations with torch operations, which lack additions of unsigned integers.
     """
     if "torch._dynamo" not in sys.modules:
@@ -136,7 +136,7 @@ def concatenate(parts: Sequence[Array], axis: int = -1) -> Array:
     return concatenated
 
 
-def float64(x: Array) -> Array:
+def to_float64(x: Array) -> Array:
     """Convert ``x`` to double precision."""
     return astype(x, get_namespace(x).float64)
 
@@ -217,7 +217,7 @@ def convert_like(values: Any, like: Array) -> Array:
 
 
 def take_frames(x: Array, index: Array) -> Array:
-    """Select frames of ``(..., frames, dim)`` by index: ``(n,)`` for the whole batch, or ``(..., n)`` per utterance."""
+    """Select frames of ``(..., frames, dim)``. ``index`` is ``(n,)`` for all utterances, or ``(..., n)`` for each."""
     selected: Array
     if index.ndim == 1:
         selected = x[..., index, :]
@@ -239,14 +239,17 @@ def matmul(a: Array, b: Array) -> Array:
     if keeps_precision(a):
         product = a @ b
     else:
-        product = astype(float64(a) @ float64(b), a.dtype)
+        product = astype(to_float64(a) @ to_float64(b), a.dtype)
     return product
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if no mode of torch reduces the precision of matrix products on ``x``, or in an export to ONNX."""
+    """Return True if no mode of torch reduces the precision of matrix products on ``x``.
+
+    Also return True in an export to ONNX, where converting ``x`` to float64 would not help.
+    """
     torch = get_namespace(x)
-    # Float64 does not help in an ONNX graph: its runtime chooses the precision of products, and WebGPU lacks float64.
+    # The runtime of an ONNX graph chooses the precision of products, and WebGPU lacks float64.
     if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:
         return True
     if x.device.type != "cpu" or ask_compiler(torch, "is_compiling"):
@@ -279,9 +282,9 @@ def sum_by_doubling(x: Array, axis: int) -> Array:
     """Return cumulative sums along an axis, by adding numbers at distances 1, 2, 4 ... (Hillis & Steele, 1986)."""
     xp = get_namespace(x)
     x = xp.moveaxis(x, axis, -1)
-    reach = 1
-    while reach < x.shape[-1]:
-        x = xp.concatenate((x[..., :reach], x[..., reach:] + x[..., :-reach]), -1)
-        reach *= 2
+    distance = 1
+    while distance < x.shape[-1]:
+        x = xp.concatenate((x[..., :distance], x[..., distance:] + x[..., :-distance]), -1)
+        distance *= 2
     summed: Array = xp.moveaxis(x, -1, axis)
     return summed

@@ -117,9 +117,6 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
     Returns:
         ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames. Without
         frames, the rows are zero. An utterance of length 0 in a longer batch repeats its first row of padding.
-
-    >>> repeat_edge_frames(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
-    array([1., 1., 1., 2., 3., 3.])
     """
     xp = get_namespace(features)
     *batch, frames, dim = features.shape

@@ -15,7 +15,7 @@ from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 def _compute_statistics_in_c(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
-    """Compute :func:`compute_statistics` in C."""
+    """Compute CMVN statistics in C: see :func:`compute_statistics`. Raise ValueError for invalid shapes or bounds."""
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
     if total.shape != shape:
@@ -43,8 +43,8 @@ def compute_statistics(
     """
     no_arrays = [None] * (len(bounds) - 1)
     utterance_weights = no_arrays if weights is None else split_utterances(weights, bounds)
-    parts = zip(split_utterances(x, bounds), utterance_weights, no_arrays if onto is None else onto, strict=True)
-    return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
+    utterances = zip(split_utterances(x, bounds), utterance_weights, no_arrays if onto is None else onto, strict=True)
+    return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in utterances])
 
 
 def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
@@ -61,7 +61,7 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Compute :func:`normalize_by_sliding_windows` in C."""
+    """Normalize frames in C: see :func:`normalize_by_sliding_windows`. Raise MemoryError if memory is exhausted."""
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
@@ -78,13 +78,13 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
         options: options of the window and the normalization.
 
     Returns:
-        Features (frames, dim), or None if ``norm_vars`` is set and a variance is below Kaldi's floor.
+        Features (frames, dim), or None if ``norm_vars`` is set and a variance must be floored, for which Kaldi warns.
     """
-    parts = []
+    features = []
     for frames in split_utterances(x, bounds):
         start, end = compute_sliding_windows(np.arange(len(frames)), len(frames), options)
-        part, variance = normalize_by_windows(frames, start, end, norm_vars=options.norm_vars)
+        normalized, variance = normalize_by_windows(frames, start, end, norm_vars=options.norm_vars)
         if ((variance < SLIDING_VARIANCE_FLOOR).any(axis=-1) & (end - start > 1)[: len(variance)]).any():
             return None
-        parts.append(part)
-    return np.concatenate(parts)
+        features.append(normalized)
+    return np.concatenate(features)

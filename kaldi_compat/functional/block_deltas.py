@@ -47,7 +47,7 @@ def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOpti
 
 
 def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Compute :func:`filter_block` in C."""
+    """Filter utterances in C: see :func:`filter_block`. Raise MemoryError if memory is exhausted."""
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)

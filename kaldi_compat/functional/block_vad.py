@@ -12,7 +12,7 @@ from kaldi_compat.options.postprocessing import VadOptions
 
 
 def _detect_voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
-    """Compute :func:`detect_voiced` in C."""
+    """Detect voiced frames in C: see :func:`detect_voiced`. Raise ValueError for invalid bounds."""
     out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
     threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
     votes = options.vad_frames_context, options.vad_proportion_threshold

@@ -37,5 +37,5 @@ def split_utterances(x: npt.NDArray[Any], bounds: Integers) -> list[npt.NDArray[
 
 def map_utterances(x: Floats, bounds: Integers, function: Callable[[Floats], Any]) -> Floats:
     """Apply a function to each utterance of ``x`` (frames, columns) with ``bounds``, and concatenate the results."""
-    joined: Floats = np.concatenate(list(map(function, split_utterances(x, bounds))))
-    return joined
+    concatenated: Floats = np.concatenate(list(map(function, split_utterances(x, bounds))))
+    return concatenated

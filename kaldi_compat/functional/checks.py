@@ -81,7 +81,7 @@ def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 
     Args:
         lengths: the second argument of a call.
-        advice: advice on setting the sampling rate, which replaces ``{rate}``. It is formatted only for the error,
+        advice: advice on setting the sampling rate. ``lengths`` replaces ``{rate}`` only when the error is raised,
             because formatting a tensor takes long and waits for a GPU.
 
     Raises:
@@ -241,7 +241,7 @@ class AudioFeature:
         raise NotImplementedError
 
     def _check_audio(
-        self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, recorded: Tracing = UNTRACED
+        self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, tracing: Tracing = UNTRACED
     ) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
 
@@ -249,23 +249,23 @@ class AudioFeature:
             samples: audio (T,) or (B, T).
             lengths: number of valid samples of each row; None if all samples are valid.
             vtln_warp: one VTLN factor, or one for each row.
-            recorded: tools that record the operations on the samples.
+            tracing: tools that record the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
             OptionError: a VTLN factor is not a number.
         """
         check_samples(samples)
-        if not recorded.traced:
+        if not tracing.traced:
             if samples.ndim > 1 and lengths is None:
                 check_shape(samples.shape, self.size)
-            if self._warns_of_scale and not recorded.traced_or_differentiated:
+            if self._warns_of_scale and not tracing.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
             refuse_rate_as_lengths(lengths)
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
-        return CheckedAudio(samples, lengths, warps, recorded)
+        return CheckedAudio(samples, lengths, warps, tracing)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
         """Check the numbers of valid samples in the rows of audio, and return them (see :func:`check_lengths`)."""
@@ -287,12 +287,12 @@ class AudioFeature:
         """
         refuse_rate_as_lengths(lengths)
         if isinstance(audio, Wave):
-            samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
+            samples = self._convert_array(get_wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
             audio = [
-                self._from_array(get_wave_samples(item, rate)) if isinstance(item, Wave) else item for item in audio
+                self._convert_array(get_wave_samples(item, rate)) if isinstance(item, Wave) else item for item in audio
             ]
         utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalize_warps(vtln_warp, (len(utterances), 0))
@@ -303,8 +303,8 @@ class AudioFeature:
         ]
         return self._compute_list(checked, generator)
 
-    def _from_array(self, samples: Any) -> Any:
-        """Convert an array to the type of audio that this feature computes."""
+    def _convert_array(self, samples: Any) -> Any:
+        """Convert an array to the type of audio that this feature takes: an array or a tensor."""
         return samples
 
 
@@ -330,7 +330,8 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         is_known: the result for earlier samples. If it is True, a tensor on a GPU is not read, to avoid a wait.
 
     Returns:
-        True if a sample is not zero. ``is_known`` for a tensor that is not read, and False for 16-bit integers.
+        True if the scale is known, because a sample is not zero. ``is_known`` for a tensor that is not read, and False
+        for 16-bit integers.
 
     Raises:
         AudioError: integers exceed :data:`MAX_INTEGER`.
@@ -370,7 +371,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
 
 
 def warn_user_once(reason: str, message: str) -> None:
-    """Warn with :func:`warn_user`, but only once per process for each ``reason``, a name of the cause."""
+    """Issue a warning (see :func:`warn_user`) once per process for each ``reason``, such as "scale"."""
     if reason not in _warned:
         _warned.add(reason)
         warn_user(message)

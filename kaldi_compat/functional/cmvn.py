@@ -20,11 +20,11 @@ from kaldi_compat.functional.array_api import (
     arange,
     astype,
     convert_like,
-    float64,
     full,
     get_namespace,
     sum_cumulatively,
     take_frames,
+    to_float64,
     widen_to_float32,
 )
 from kaldi_compat.functional.batches import check_features, zero_padding
@@ -77,7 +77,7 @@ def cmvn_statistics(
     zeros = full(tuple(factors.shape), 0.0, factors)
     rows: list[Any] = []
     for row, terms in enumerate(((features * factors, factors), (features * features * factors, zeros))):
-        terms_in_double = float64(zero_padding(xp.concatenate(terms, axis=-1), lengths))
+        terms_in_double = to_float64(zero_padding(xp.concatenate(terms, axis=-1), lengths))
         if onto is not None:
             terms_in_double = xp.concatenate((onto[..., row : row + 1, :], terms_in_double), axis=-2)
         rows.append(xp.sum(terms_in_double, axis=-2))
@@ -132,11 +132,11 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
         )
     dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
-    skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
+    is_skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
     count = statistics[..., :1, -1:]
     replacement = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
     xp = get_namespace(statistics)
-    replaced: Array = xp.where(skipped, xp.concatenate(replacement, axis=-2), statistics)
+    replaced: Array = xp.where(is_skipped, xp.concatenate(replacement, axis=-2), statistics)
     return replaced
 
 
@@ -149,7 +149,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factors (None for 1) and the offsets that apply ``options`` to features, both ``(..., 1, dim)``.
+    """Return the factors (None for 1) and the offsets that normalize features, both ``(..., 1, dim)``.
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
@@ -162,7 +162,7 @@ def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any
         # Kaldi rounds the reciprocal of the count to single precision before it multiplies.
         rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
         # Kaldi adds the product to zero, which turns -0.0 into 0.0.
-        return None, astype(float64(rounded) * statistics[..., :1, :-1] + 0.0, dtype)
+        return None, astype(to_float64(rounded) * statistics[..., :1, :-1] + 0.0, dtype)
     mean = statistics[..., :1, :-1] / count
     if not options.norm_vars:
         return None, astype(mean, dtype)
@@ -217,7 +217,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is replaced with 1.
+    """Normalize features as :func:`apply_cmvn`, but without checks. A frame count below 1 is replaced with 1.
 
     Args:
         features: (..., frames, dim).
@@ -229,7 +229,7 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
     """
     if not options.norm_means:
         return features
-    scale, offset = compute_scale_and_offset(float64(statistics), options, features.dtype)
+    scale, offset = compute_scale_and_offset(to_float64(statistics), options, features.dtype)
     normalized: Array = features + offset if scale is None else features * scale + offset
     return normalized
 
@@ -294,7 +294,7 @@ def apply_own_cmvn(
 def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
-    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window
+    With ``center``, the window is centered on the frame, or shifted to lie in the utterance. Otherwise the window
     begins ``cmn_window`` frames before the frame, and ends with the frame, or with frame ``min_cmn_window - 1`` if that
     is later. Windows are cut at the ends of the utterance.
 
@@ -305,11 +305,6 @@ def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOption
 
     Returns:
         The starts and the ends, both of the shape of ``time`` after broadcasting.
-
-    >>> import numpy as np
-    >>> start, end = compute_sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
-    >>> start.tolist(), end.tolist()
-    ([0, 0, 0, 1, 2, 3], [3, 3, 3, 4, 5, 6])
     """
     xp = get_namespace(time)
     if options.center:
@@ -376,7 +371,7 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
 
     # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps the sums small, so that
     # the variance, which does not depend on an offset, keeps its precision.
-    doubles = float64(features)
+    doubles = to_float64(features)
     origin = doubles[..., :1, :]
     centered = doubles - origin
 
@@ -427,7 +422,7 @@ def sliding_cmvn(
 
 
 def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
-    """Compute :func:`sliding_cmvn` of float32 arrays with Kaldi's bits, one utterance after the other."""
+    """Apply :func:`sliding_cmvn` to float32 arrays with Kaldi's bits, one utterance after the other."""
     normalized = np.zeros(features.shape, np.float32)
     for row in np.ndindex(features.shape[:-2]):
         count = features.shape[-2] if lengths is None else int(lengths[row])
@@ -452,7 +447,7 @@ def apply_mean_and_variance(
         Features of the same shape and dtype.
     """
     xp = get_namespace(features)
-    centered = float64(features) - mean
+    centered = to_float64(features) - mean
     if options.norm_vars:
         floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
         centered = xp.where((size > 1)[..., None], centered / xp.sqrt(floored), full((), 0.0, centered))
@@ -505,14 +500,11 @@ def online_cmvn(
 def apply_online_normalization(
     features: Array, statistics: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
 ) -> Array:
-    """Compute :func:`online_cmvn` with statistics and lengths that have been checked.
-
-    The arguments and the result are the same as for :func:`online_cmvn`.
-    """
+    """Normalize features as :func:`online_cmvn`, with statistics and lengths that have been checked."""
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
     window = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
-    window = fill_window(window, float64(statistics), options.global_frames, options)
+    window = fill_window(window, to_float64(statistics), options.global_frames, options)
     result: Array = zero_padding(normalize_frames_online(features, window, options, skip_dims), lengths)
     return result
 
@@ -520,7 +512,7 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill windows of fewer than ``cmn_window`` frames with statistics, such as those of a corpus.
+    """Fill windows of fewer than ``cmn_window`` frames with statistics, for example of a corpus.
 
     The statistics count as the missing frames, but at most as ``max_frames`` frames.
 
@@ -535,14 +527,14 @@ def fill_window(
     """
     mean, variance, size = window
     xp = get_namespace(mean)
-    lacking = xp.clip(options.cmn_window - float64(size), 0, None)
-    added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
-    share = (added / (size + added))[..., None]
+    missing_frames = xp.clip(options.cmn_window - to_float64(size), 0, None)
+    added_frames = xp.clip(xp.minimum(missing_frames, convert_like(max_frames, mean)), 0, None)
+    share = (added_frames / (size + added_frames))[..., None]
     moments = compute_mean_and_variance(statistics)
     distance = moments[..., 0, :] - mean
     # The squared distance of the two means adds to the variance of the frames and the statistics together.
     filled_variance = variance + share * (moments[..., 1, :] - variance) + share * (1 - share) * distance * distance
-    return mean + share * distance, filled_variance, size + added
+    return mean + share * distance, filled_variance, size + added_frames
 
 
 def normalize_frames_online(
@@ -567,7 +559,7 @@ def normalize_frames_online(
     if not options.norm_means:
         return features
     xp = get_namespace(features)
-    centered = float64(features) - mean
+    centered = to_float64(features) - mean
     if options.norm_vars:
         centered = centered / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
     normalized: Array = astype(centered, features.dtype)

@@ -18,8 +18,8 @@ from kaldi_compat.functional.array_api import (
     choose_precision,
     concatenate,
     detect_tracing,
-    float64,
     full,
+    to_float64,
 )
 from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
@@ -47,7 +47,7 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
     """Return the filters of orders 0 (one tap) to ``delta_order``, with weights that are rounded to ``dtype``.
 
-    Each filter is the slope of the filter before it.
+    Each filter is the regression slope of the previous filter.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -61,7 +61,7 @@ def count_delta_context(options: DeltaOptions) -> int:
 
 
 def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
-    """Return the sum over j of ``weights[j]`` times the ``count`` frames from frame ``first + j`` on.
+    """Return the sums over j of ``weights[j]`` times frame ``t + j``, for ``count`` frames ``t`` from ``first`` on.
 
     Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
     weights, the frames are returned unchanged.
@@ -79,21 +79,21 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
 def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
     """Return ``total + weight * frames``.
 
-    The sum is rounded once for float32 arrays, in the precision of the frames in an export to ONNX, and otherwise first
-    to double precision.
+    For float32 arrays, the sum is rounded once. In an export to ONNX, it is computed in the precision of the frames.
+    Otherwise, it is computed in double precision, and then rounded.
     """
-    added: Array
+    new_total: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
-        added = fused_multiply_add(np.float32(weight), frames, total)
+        new_total = fused_multiply_add(np.float32(weight), frames, total)
     elif detect_tracing(frames).to_onnx:  # An ONNX graph stays in float32, because WebGPU has no float64.
-        added = total + weight * frames
+        new_total = total + weight * frames
     else:
-        added = astype(total + weight * float64(frames), total.dtype)
-    return added
+        new_total = astype(total + weight * to_float64(frames), total.dtype)
+    return new_total
 
 
 def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], num_frames: int) -> Array:
-    """Apply each of several filters along time, and concatenate the results of a frame.
+    """Apply each of several filters along time, and concatenate the results for each frame.
 
     Args:
         features: (..., frames + context, dim).
@@ -195,11 +195,11 @@ def repeated_deltas(
     lengths = check_features(features, lengths)
     options = make_options("repeated_deltas", DeltaOptions, options, changes)
     slope = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
-    parts = [zero_padding(features, lengths)]
+    orders = [zero_padding(features, lengths)]
     for _ in range(options.delta_order):
-        extended = repeat_edge_frames(parts[-1], options.delta_window, options.delta_window, lengths)
-        parts.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
-    return concatenate(parts)
+        extended = repeat_edge_frames(orders[-1], options.delta_window, options.delta_window, lengths)
+        orders.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
+    return concatenate(orders)
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:

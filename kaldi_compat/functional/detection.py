@@ -85,7 +85,7 @@ def min_dcf(
 
 
 def _parse_trials_without_nan(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Return the result of :func:`parse_trials`. Raise OptionError for NaN, which would count as the largest score."""
+    """Parse trials with :func:`parse_trials`. Raise OptionError for scores of NaN, which would count as the largest."""
     values, is_target = parse_trials(scores, labels)
     if invalid := np.flatnonzero(np.isnan(values)).tolist():
         raise OptionError(f"scores[{invalid[0]}] is NaN: remove the trial, or compute its score again")
@@ -123,8 +123,8 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
         raise OptionError(
             f"invalid label {quote_value(kinds.tolist()[invalid[0]])}: use True and False, or 'target' and 'nontarget'"
         )
-    for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):
-        if not of_kind.any():
+    for kind, is_of_kind in (("target", is_target), ("non-target", is_nontarget)):
+        if not is_of_kind.any():
             raise OptionError(f"No {kind} scores seen.")
     return values, is_target
 

@@ -14,7 +14,10 @@ from kaldi_compat.functional.blocks import make_c_arguments
 
 
 def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
-    """Compute :func:`compute_window_means` in C. Return NotImplemented unless the weights are float32."""
+    """Compute weighted means over windows in C: see :func:`compute_window_means`.
+
+    Return NotImplemented unless the weights are float32. Raise ValueError for invalid shapes, bounds or windows.
+    """
     if weighted.shape != weights.shape:
         raise ValueError(f"weighted must have the shape of weights, {weights.shape}, not {weighted.shape}")
     if min(left, right) < -1:

@@ -16,9 +16,9 @@ from kaldi_compat.functional.array_api import (
     arange,
     astype,
     convert_like,
-    float64,
     full,
     get_namespace,
+    to_float64,
     widen_to_float32,
 )
 from kaldi_compat.functional.batches import check_features, zero_padding
@@ -30,7 +30,7 @@ from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, Utt
 __all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
 # A column counts as constant if its standard deviation is at most this fraction of its mean, and thus a rounding error.
-CONSTANT = 2.0**-18
+MAX_CONSTANT_DEVIATION = 2.0**-18
 
 
 @takes_options(UtteranceCmvnOptions)
@@ -66,7 +66,7 @@ def utterance_cmvn(
     xp = get_namespace(features)
     # NumPy adds frames one by one, which needs double precision. torch adds in pairs, for which single precision
     # suffices, and runs on devices without double precision.
-    precise: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
+    precise: Any = to_float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
     # The count is an array even without lengths, because it is a symbol in a traced model.
     count: Any = full((), 0.0, precise) + features.shape[-2]
     if lengths is not None:
@@ -82,7 +82,7 @@ def utterance_cmvn(
     normalized: Array = precise - mean
     if options.norm_vars:
         variance = average_frames(normalized * normalized, int(options.unbiased))
-        is_constant = variance <= xp.square(CONSTANT * mean)
+        is_constant = variance <= xp.square(MAX_CONSTANT_DEVIATION * mean)
         deviation = xp.sqrt(xp.where(is_constant, full((), 1.0, variance), variance + options.epsilon))
         normalized = xp.where(is_constant, full((), 0.0, normalized), normalized / deviation)
     return zero_padding(astype(normalized, features.dtype), lengths)
@@ -130,7 +130,7 @@ def subtract_centered_mean(
     end = time + options.context + 1
     end = xp.clip(end, None, frames) if lengths is None else xp.minimum(end, count)
     mean, _, _ = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
-    result: Array = zero_padding(astype(float64(features) - mean, features.dtype), lengths)
+    result: Array = zero_padding(astype(to_float64(features) - mean, features.dtype), lengths)
     return result
 
 

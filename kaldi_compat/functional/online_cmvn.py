@@ -70,15 +70,15 @@ class OnlineCmvn:
         self.options = make_options("OnlineCmvn", OnlineCmvnOptions, options, changes)
         self.skip_dims = tuple(skip_dims)
         refuse_tables(statistics)
-        self._corpus = np.asarray(statistics, np.float64)
+        self._corpus = np.asarray(statistics, np.float64)  # (2, dim + 1): statistics that fill short windows.
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         dim = max(self._corpus.shape[-1] - 1, 0)
-        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))
+        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # Initial values.
         self._no_frames = np.zeros((0, dim), np.float32)
         self.reset()
 
     def reset(self) -> None:
-        """Forget the statistics of the speaker, and begin an utterance of another speaker."""
+        """Discard the statistics of the speaker. The next frames begin an utterance of another speaker."""
         self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
@@ -147,7 +147,7 @@ class OnlineCmvn:
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
-        """Compute :meth:`_normalize_block` in C. Return NotImplemented for a case that NumPy must handle."""
+        """Normalize utterances in C: see :meth:`_normalize_block`. Return NotImplemented if NumPy must do this."""
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
             return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
@@ -165,21 +165,21 @@ class OnlineCmvn:
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
-        """Normalize utterances: see :meth:`utterances`. Earlier calls normalized the rows of ``x`` before ``start``.
+        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on: (rows - start, dim).
 
-        The result (frames, dim) does not contain these rows.
+        Earlier calls normalized the rows before ``start``, which are in the window of the first utterance.
         """
-        parts = []
+        normalized = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
                 start = 0
                 self.end_utterance() if adapts else self.reset()
             if len(frames):
-                parts.append(self._normalize_utterance(frames, start))
-        return np.concatenate(parts)
+                normalized.append(self._normalize_utterance(frames, start))
+        return np.concatenate(normalized)
 
     def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
-        """Normalize frame ``start`` and later frames, and update the statistics of the window and the speaker."""
+        """Return normalized frames from ``start`` on, and update the statistics of the window and the speaker."""
         features = frames[start:]
         sums = window = self._compute_windows(frames, start)
         size = self.options.cmn_window
@@ -208,11 +208,11 @@ class OnlineCmvn:
         size, frames, dim = self.options.cmn_window, len(x) - start, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # [:, 0]: terms that enter a frame's window; [:, 1]: terms that leave it.
         steps[:, 0] = self._make_terms(x[start:])
-        leaving = x[: max(len(x) - size, 0)]
-        steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)
-        flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
+        leaving_frames = x[: max(len(x) - size, 0)]
+        steps[frames - len(leaving_frames) :, 1] = -self._make_terms(leaving_frames)
+        flat_steps = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         statistics = np.zeros((frames, 2, dim + 1))
-        statistics[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
+        statistics[..., :dim] = np.add.accumulate(flat_steps, axis=0)[2::2]
         statistics[:, 0, dim] = np.minimum(np.arange(start, len(x)) + 1, size)
         return statistics
 
@@ -251,11 +251,11 @@ def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int)
         FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = window[:, 0, -1]
-    lacking = np.flatnonzero(counts < size)
-    if len(lacking) and not other[0, -1] > 0:
+    short = np.flatnonzero(counts < size)  # Indices of the windows to fill.
+    if len(short) and not other[0, -1] > 0:
         raise FeatureError("the global CMVN statistics count no frames: compute them from at least one utterance")
-    added = np.minimum(size - counts[lacking], max_frames)
-    lacking, added = lacking[added > 0], added[added > 0]
+    added_frames = np.minimum(size - counts[short], max_frames)
+    short, added_frames = short[added_frames > 0], added_frames[added_frames > 0]
     result: Doubles = window.copy()
-    result[lacking] = multiply_add_double((added / other[0, -1])[:, None, None], other, window[lacking])
+    result[short] = multiply_add_double((added_frames / other[0, -1])[:, None, None], other, window[short])
     return result

@@ -16,7 +16,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.convolution import choose_fft_points, convolved_in_c
 from kaldi_compat.exact.fft import compute_packed_irfft, compute_packed_rfft
 from kaldi_compat.exact.sums import compute_vector_sums
-from kaldi_compat.functional.array_api import Array, arange, astype, convert_like, float64, full, get_namespace
+from kaldi_compat.functional.array_api import Array, arange, astype, convert_like, full, get_namespace, to_float64
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
@@ -50,8 +50,8 @@ class AdditiveSignal:
 def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
     """Multiply two packed spectra, which are pairs of real and imaginary parts ``(..., points / 2)``.
 
-    The imaginary part of bin 0 holds the Nyquist bin, which is real.
-    Like Kaldi, this treats bin 0 as one complex number, which adds a constant and a tone at the Nyquist frequency.
+    The imaginary part of bin 0 is the Nyquist bin, which is real. Like Kaldi, this function treats the two bins as one
+    complex number, which adds a constant and a tone at the Nyquist frequency.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
@@ -99,24 +99,24 @@ def convolve(signal: Array, taps: Array) -> Array:
     (1008,)
     """
     xp = get_namespace(signal)
-    *batch, samples = signal.shape
-    length = samples + taps.shape[0] - 1
+    *batch, sample_count = signal.shape
+    length = sample_count + taps.shape[0] - 1
     n = choose_fft_points(taps.shape[0])  # Kaldi's number of points, on which the rounding depends.
     step = n - taps.shape[0] + 1
-    blocks = -(-length // step)
+    block_count = -(-length // step)
 
-    padded = xp.concatenate((signal, full((*batch, blocks * step - samples), 0.0, signal)), axis=-1)
-    steps = padded.reshape(*batch, blocks, step)
-    inputs = xp.concatenate((steps, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
+    padded = xp.concatenate((signal, full((*batch, block_count * step - sample_count), 0.0, signal)), axis=-1)
+    steps = padded.reshape(*batch, block_count, step)
+    inputs = xp.concatenate((steps, full((*batch, block_count, n - step), 0.0, signal)), axis=-1)
     padded_taps = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
     out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(padded_taps), _compute_spectrum(inputs)))
 
     # The tail of a block overlaps the start of the next block, to which it is added.
-    tails = full((*batch, blocks + 1, step), 0.0, signal)
-    heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
-    following = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
-    added = heads + xp.concatenate((tails[..., :1, :], following), axis=-2)
-    result: Array = added.reshape(*batch, -1)[..., :length]
+    zeros = full((*batch, block_count + 1, step), 0.0, signal)
+    heads = xp.concatenate((out[..., :step], zeros[..., :1, :]), axis=-2)
+    tails = xp.concatenate((out[..., step:], zeros[..., 1:, n - step :]), axis=-1)
+    output_blocks = heads + xp.concatenate((zeros[..., :1, :], tails), axis=-2)
+    result: Array = output_blocks.reshape(*batch, -1)[..., :length]
     return result
 
 
@@ -129,7 +129,7 @@ def compute_power(signal: Array) -> Array:
         rows = signal.reshape(-1, signal.shape[-1])
         energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
-        energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
+        energy = astype((to_float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
     mean: Array = energy / full((), float(signal.shape[-1]), signal)
     return mean
 
@@ -179,18 +179,20 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         raise AudioError(f"a noise has a signal-to-noise ratio of {noise.snr:g} dB: choose more than {MIN_SNR:g} dB")
     offset = int(min(start, signal.shape[-1]))
     noise_power = compute_power(samples) + full((), float(np.finfo(np.float32).eps), samples)
-    target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
-    scale = astype(xp.sqrt(target_power / float64(noise_power)), signal.dtype)
+    target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * to_float64(signal_power)
+    scale = astype(xp.sqrt(target_power / to_float64(noise_power)), signal.dtype)
     # The noise may start past the signal's end, and end before it, so it is gathered by index.
     index = arange(0, signal.shape[-1], signal) - offset
-    audible = (index >= 0) & (index < samples.shape[0])
-    placed = xp.where(audible, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
-    mixed: Array = signal + placed
+    has_noise = (index >= 0) & (index < samples.shape[0])
+    summand = xp.where(
+        has_noise, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal)
+    )
+    mixed: Array = signal + summand
     return mixed
 
 
 def convert_seconds_to_samples(seconds: float, sample_frequency: float) -> float:
-    """Convert seconds to a number of samples. It is rounded to float32 as in Kaldi, and infinite on overflow."""
+    """Convert seconds to a number of samples, rounded to float32 as in Kaldi. The number is infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 
@@ -232,10 +234,10 @@ def reverberate(
     options = make_options("reverberate", ReverberationOptions, options, changes)
     xp = get_namespace(signal)
     check_samples(signal)
-    samples = signal.shape[-1]
+    sample_count = signal.shape[-1]
     if impulse_response is not None and impulse_response.ndim != 1:
         raise AudioError(f"the impulse response must have the shape (taps,), not {tuple(impulse_response.shape)}")
-    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
+    if sample_count == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
@@ -270,9 +272,9 @@ def reverberate(
         num_samples = int(length)
     else:
         # Kaldi computes this number in single precision, so it may drop or repeat samples of audio above 2**24 samples.
-        num_samples = int(np.float32(samples if options.shift_output else samples + num_taps - 1))
-    if num_samples <= samples:
+        num_samples = int(np.float32(sample_count if options.shift_output else sample_count + num_taps - 1))
+    if num_samples <= sample_count:
         return signal[..., shift : shift + num_samples]
     # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.
-    repeated: Array = xp.concatenate([signal[..., shift : shift + samples]] * -(-num_samples // samples), axis=-1)
+    repeated: Array = xp.concatenate([signal[..., shift : shift + sample_count]] * -(-num_samples // sample_count), -1)
     return repeated[..., :num_samples]

@@ -13,7 +13,7 @@ from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions,
 __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
-def count_joined_frames(frames: Any, options: LowFrameRateOptions) -> Any:
+def count_stacks(frames: Any, options: LowFrameRateOptions) -> Any:
     """Return the number of stacks that ``low_frame_rate`` makes from ``frames`` frames, an integer or an array."""
     return (frames + options.stride - 1) // options.stride
 
@@ -55,7 +55,7 @@ def low_frame_rate(
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.stack * dim), 0.0, features)
-    stacks = count_joined_frames(frames, options)
+    stacks = count_stacks(frames, options)
     starts = arange(0, stacks, features)[:, None] * options.stride - (options.stack - 1) // 2
     index = xp.clip((starts + arange(0, options.stack, features)).reshape(-1), 0, None)
     if lengths is None:
@@ -63,7 +63,7 @@ def low_frame_rate(
     else:
         index = xp.minimum(index, xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None))
     stacked: Array = take_frames(features, index).reshape(*batch, stacks, options.stack * dim)
-    return stacked if lengths is None else zero_padding(stacked, count_joined_frames(lengths, options))
+    return stacked if lengths is None else zero_padding(stacked, count_stacks(lengths, options))
 
 
 @takes_options(StackFramesOptions)
@@ -98,8 +98,8 @@ def stack_frames(
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.size * dim), 0.0, features)
-    filled = full((*batch, options.size - 1, dim), 0.0, features)
-    extended = xp.concatenate((zero_padding(features, lengths), filled), -2)
+    padding = full((*batch, options.size - 1, dim), 0.0, features)
+    extended = xp.concatenate((zero_padding(features, lengths), padding), -2)
     # Frames are selected by index, because exporters cannot prove that a rounded-up length is a multiple of the stack
     # size.
     stacks = (frames + options.size - 1) // options.size
@@ -111,7 +111,7 @@ def stack_frames(
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
     """Return the number of frames to which ``pad_frames`` pads or cuts ``frames`` frames, an integer or an array."""
     if options.length:
-        return frames * 0 + options.length
+        return frames * 0 + options.length  # An array if ``frames`` is an array.
     return (frames + options.multiple - 1) // options.multiple * options.multiple
 
 
@@ -150,7 +150,7 @@ def pad_frames(
         features = xp.where(is_inside, features, full((), options.value, features))
     # For a fixed length, slice a longer array, because a traced model must not depend on the length of its example
     # input.
-    added = options.length if options.length else count_padded_frames(frames, options) - frames
-    padded = xp.concatenate((features, full((*batch, added, dim), options.value, features)), -2)
+    padding_length = options.length if options.length else count_padded_frames(frames, options) - frames
+    padded = xp.concatenate((features, full((*batch, padding_length, dim), options.value, features)), -2)
     result: Array = padded[..., : options.length, :] if options.length else padded
     return result

@@ -12,7 +12,7 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import multiply_by_transpose, multiply_matrices
-from kaldi_compat.functional.array_api import Array, astype, concatenate, convert_like, float64, full, get_namespace
+from kaldi_compat.functional.array_api import Array, astype, concatenate, convert_like, full, get_namespace, to_float64
 from kaldi_compat.functional.batches import check_features
 
 __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda"]
@@ -58,7 +58,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
 
 def _multiply_in_double(a: Array, b: Array) -> Array:
     """Return ``a @ b`` in the dtype of ``a``, computed in double precision, which no mode of torch affects."""
-    return astype(float64(a) @ float64(b), a.dtype)
+    return astype(to_float64(a) @ to_float64(b), a.dtype)
 
 
 def _check_matrices(*transforms: Array) -> None:
@@ -69,13 +69,13 @@ def _check_matrices(*transforms: Array) -> None:
 
 
 def compute_log_determinant(transform: Array, dim: int) -> float:
-    """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
+    """Compute ``log |det A|`` of the linear part ``A``, or ``log det(A A^T) / 2`` if ``A`` reduces the dimension.
 
     Args:
         transform: (out, dim), or (out, dim + 1) with an offset.
         dim: number of columns of the linear part ``A``.
     """
-    linear = float64(transform)[..., :dim]
+    linear = to_float64(transform)[..., :dim]
     xp = get_namespace(linear)
     return 0.5 * float(xp.linalg.slogdet(linear @ xp.swapaxes(linear, -1, -2))[1])
 
@@ -122,7 +122,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:
-    """Extend a transform to more dimensions, which it leaves unchanged (Kaldi: extend-transform-dim).
+    """Extend a transform to more dimensions. It leaves the new dimensions unchanged (Kaldi: extend-transform-dim).
 
     Args:
         transform: ``(..., d, d)`` or ``(..., d, d + 1)``.
@@ -151,16 +151,16 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)
     extended[..., :dim, :dim] = transform[..., :dim]
     extended[..., :dim, new_dimension:] = transform[..., dim:]
-    added = np.arange(dim, new_dimension)
-    extended[..., added, added] = 1
+    new_indices = np.arange(dim, new_dimension)
+    extended[..., new_indices, new_indices] = 1
     return extended
 
 
 def full_lda(lda_mllt: Array, lda: Array) -> Array:
-    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it dropped (Kaldi: get-full-lda-mat).
+    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it lacks (Kaldi: get-full-lda-mat).
 
     Args:
-        lda_mllt: ``(kept, dim)``.
+        lda_mllt: ``(rows, dim)``, with at most ``dim`` rows.
         lda: ``(dim, dim)``, from est-lda.
 
     Returns:

@@ -28,13 +28,13 @@ from kaldi_compat.options.postprocessing import VadOptions
 __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
-def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
-    """Return the threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
+def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_counts: Array) -> Array:
+    """Return the energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
 
     Args:
         log_energy: (..., T), zero after the last valid frame.
         options: options of the detector.
-        frames: (..., 1): number of valid frames.
+        frame_counts: (..., 1): number of valid frames.
     """
     xp = get_namespace(log_energy)
     real = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
@@ -44,7 +44,7 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Arr
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
     if scale := float(real(options.vad_energy_mean_scale)):  # For a scale of 0, infinite energies would give NaN.
-        mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
+        mean_part = scale * total / astype(xp.clip(frame_counts, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
 
@@ -81,21 +81,21 @@ def compute_vad(
     xp = get_namespace(features)
     log_energy = zero_padding(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
-    frames = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
+    frame_counts = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
-    above = log_energy > compute_energy_threshold(log_energy, options, frames)
+    is_above = log_energy > compute_energy_threshold(log_energy, options, frame_counts)
     if lengths is not None:
-        above = above & mask_frames(lengths, features)
-    running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
-    running = xp.concatenate((full((*running.shape[:-1], 1), 0, running), running), axis=-1)
+        is_above = is_above & mask_frames(lengths, features)
+    prefix_sums: Any = xp.cumsum(astype(is_above, xp.int64), axis=-1)
+    prefix_sums = xp.concatenate((full((*prefix_sums.shape[:-1], 1), 0, prefix_sums), prefix_sums), axis=-1)
     start = xp.clip(time - options.vad_frames_context, 0, None)
     end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
-    votes = running[..., end] - running[..., start]
+    votes = prefix_sums[..., end] - prefix_sums[..., start]
 
-    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - start
+    voters = xp.minimum(time + options.vad_frames_context + 1, frame_counts) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
-    voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
-    decision: Array = zero_padding(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
+    is_voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
+    decision: Array = zero_padding(astype(is_voiced, features.dtype)[..., None], lengths)[..., 0]
     return decision
 
 
@@ -126,8 +126,8 @@ def select_voiced(features: Array, voiced: Array) -> Array:
         raise FeatureError("voice activity must be 0 or 1 for each frame: convert it, or compute it with compute_vad")
     if not bool((voiced == 1).any()):
         raise FeatureError("no frames were judged voiced: lower the energy threshold, or leave out the utterance")
-    chosen: Array = features[voiced == 1]
-    return chosen
+    voiced_frames: Array = features[voiced == 1]
+    return voiced_frames
 
 
 @takes_options(VoicedCmvnOptions)
@@ -164,17 +164,17 @@ def voiced_cmvn(
     """
     lengths = check_features(features, lengths)
     options = make_options("voiced_cmvn", VoicedCmvnOptions, options, changes)
-    voiced = compute_vad(features, options, lengths=lengths) > 0
+    is_voiced = compute_vad(features, options, lengths=lengths) > 0
     normalized = sliding_cmvn(features, options, lengths=lengths)
     if lengths is None:
         if features.ndim > 2:
             raise FeatureError(
                 "the utterances of a batch have different numbers of voiced frames: pass lengths, or one utterance"
             )
-        return normalized[voiced]
+        return normalized[is_voiced]
     xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
-    voiced_first = xp.argsort(xp.where(voiced, time, time + frames), -1)
-    counts = xp.sum(voiced, -1, dtype=xp.int64)
+    voiced_first = xp.argsort(xp.where(is_voiced, time, time + frames), -1)
+    counts = xp.sum(is_voiced, -1, dtype=xp.int64)
     return zero_padding(take_frames(normalized, voiced_first), counts), counts

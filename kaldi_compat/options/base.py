@@ -51,9 +51,9 @@ def format_changes(options: Any) -> str:
     return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
 
-def require(holds: bool, message: str) -> None:
-    """Raise :class:`OptionError` with a message if the condition ``holds`` is False."""
-    if not holds:
+def require(condition: bool, message: str) -> None:
+    """Raise :class:`OptionError` with a message unless the condition is True."""
+    if not condition:
         raise OptionError(message)
 
 
@@ -184,27 +184,27 @@ def make_unknown_option_error(owner: str, options: type[Any], name: str) -> Opti
 
 
 def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that a misspelled name, or the name in another library, probably means.
+    """Return the option that ``name`` probably means.
 
     Args:
-        name: name that is not an option.
+        name: a misspelled option, or an option of another library.
         options: maps the names of the options to their declarations.
 
     Returns:
         Name of the most similar option, or "" if no option is similar.
     """
-    names = {alias: option for option, described in options.items() for alias in described.known_as}
+    names = {alias: option for option, info in options.items() for alias in info.known_as}
     names.update({option: option for option in options})
-    near = find_nearest_name(name.lower().replace("-", "_"), names)
-    return names[near] if near else ""
+    nearest = find_nearest_name(name.lower().replace("-", "_"), names)
+    return names[nearest] if nearest else ""
 
 
 def find_nearest_name(name: str, names: Iterable[str]) -> str:
     """Return the name in ``names`` that is most similar to ``name``, or "" if no name is similar."""
     import difflib  # Importing difflib is slow, and only error messages need it.
 
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return near[0] if near else ""
+    matches = difflib.get_close_matches(name, list(names), n=1)
+    return matches[0] if matches else ""
 
 
 def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
@@ -216,11 +216,11 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
     value = _convert_value(type(field.default), argument)
     if value is None:
         raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {quote_value(argument)}")
-    described = get_info(field)
-    if not described.allows(value):
-        nearest = find_nearest_name(str(argument), described.choices)
+    info = get_info(field)
+    if not info.allows(value):
+        nearest = find_nearest_name(str(argument), info.choices)
         hint = f": did you mean {nearest!r}?" if nearest else ""
-        raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
+        raise OptionError(f"{field.name} must be {info.range}, not {_format_value(argument)}{hint}")
     return value
 
 

@@ -72,7 +72,7 @@ class Flag:
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     def parse(self, text: str | None) -> Scalar:
-        """Parse the value ``text`` of the flag. It is None for a flag without ``=``, which sets a boolean to True.
+        """Parse the value ``text`` of the flag. For a flag without ``=``, pass None, which means True for a boolean.
 
         Raises:
             OptionError: the value is missing, or is not of the option's type.
@@ -82,7 +82,7 @@ class Flag:
                 return True
             if text.lower() in FALSE:
                 return False
-            error = UsageError if text else OptionError
+            error = UsageError if text else OptionError  # Kaldi prints no usage for an empty value.
             raise error(f"--{self.name}={text}: expected true or false")
         if text is None:
             raise OptionError(f"--{self.name} needs its value after an =, without a space: --{self.name}=...")
@@ -122,7 +122,7 @@ def parse_real(text: str, end: float = math.inf) -> float | None:
 
 
 def normalize(name: str) -> str:
-    """Convert the name of an option to lower case with hyphens, the spelling by which flags are found."""
+    """Convert the name of an option to lower case with hyphens, as in the keys of :func:`get_flags`."""
     return name.replace("_", "-").lower()
 
 
@@ -173,9 +173,9 @@ def split_flag(argument: str) -> tuple[str, str | None]:
 
 
 def spell_as_flags(message: str, options: type[Any]) -> str:
-    """Replace ``name=value`` in an error message, and a name at its start, with flags: ``--norm-vars=true needs ...``.
+    """Replace names of options in an error message with flags, such as ``norm_vars=`` with ``--norm-vars=``.
 
-    ``options`` is the dataclass that has the options.
+    A name is replaced at the start of the message and before ``=``. ``options`` is the dataclass that has the options.
     """
     names = {flag.field: f"--{flag.name}" for flag in get_flags(options).values()}
     if not names:

@@ -89,14 +89,14 @@ def option(
 
     See :class:`OptionInfo` for the arguments. Check conditions on several options in ``__post_init__`` of the class.
     """
-    described = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)
-    return dataclasses.field(default=default, metadata={"option": described})
+    info = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)
+    return dataclasses.field(default=default, metadata={"option": info})
 
 
 def get_info(field: dataclasses.Field[Any]) -> OptionInfo:
     """Return the declaration of an option from its dataclass field."""
-    described: OptionInfo = field.metadata["option"]
-    return described
+    info: OptionInfo = field.metadata["option"]
+    return info
 
 
 def get_infos(options: type[Any]) -> dict[str, OptionInfo]:

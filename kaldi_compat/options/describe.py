@@ -35,14 +35,15 @@ def make_signature(function: Callable[..., Any], options: type[Any] | None = Non
         options: dataclass of the options. If None, the signature is returned unchanged.
     """
     signature = inspect.signature(function)
-    declared = list(signature.parameters.values())
-    named = [
+    parameters = list(signature.parameters.values())
+    without_changes = [
         p.replace(annotation=options | None) if options is not None and p.name == "options" else p
-        for p in declared
+        for p in parameters
         if options is None or p.kind is not p.VAR_KEYWORD
     ]
-    added = make_parameters(options) if options is not None and len(named) < len(declared) else []
-    return signature.replace(parameters=named + added)
+    has_changes = len(without_changes) < len(parameters)
+    added_parameters = make_parameters(options) if options is not None and has_changes else []
+    return signature.replace(parameters=without_changes + added_parameters)
 
 
 def render_html(title: str, options: Any, engine: str = "") -> str:

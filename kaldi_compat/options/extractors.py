@@ -32,7 +32,7 @@ Get = Callable[[str, Any], Any]
 def _make_settings(
     get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
 ) -> FbankSettings:
-    """Return the filter bank of a feature extractor.
+    """Return the filter bank of a feature extractor of transformers.
 
     Args:
         get: function from the name and default of a setting to its value.
@@ -109,9 +109,9 @@ def read_fbank_settings(extractor: Any) -> FbankSettings:
     else:
         name, get = type(extractor).__name__, lambda key, default: getattr(extractor, key, default)
     if name not in EXTRACTORS:
-        shown = f"{name} has none" if name else "the configuration has no feature_extractor_type"
+        problem = f"{name} has none" if name else "the configuration has no feature_extractor_type"
         advice = f"pass one of the types {', '.join(EXTRACTORS)}"
-        raise OptionError(f"expected a feature extractor with Kaldi's filter bank, but {shown}: {advice}")
+        raise OptionError(f"expected a feature extractor with Kaldi's filter bank, but {problem}: {advice}")
     return EXTRACTORS[name](get)
 
 
@@ -121,12 +121,12 @@ def _set_frame_size(options: FbankOptions, size: int, shift: int, points: int) -
     Raises:
         OptionError: Kaldi's FFT for this size does not have ``points`` points.
     """
-    length, distance = (1000.0 * samples / options.sample_frequency for samples in (size, shift))
-    changed = dataclasses.replace(options, frame_length=length, frame_shift=distance)
+    length_ms, shift_ms = (1000.0 * samples / options.sample_frequency for samples in (size, shift))
+    changed = dataclasses.replace(options, frame_length=length_ms, frame_shift=shift_ms)
     # If rounding to float32 has lost a sample, add a thousandth of a sample.
     if (changed.window_size, changed.window_shift) != (size, shift):
-        slack = 1.0 / options.sample_frequency
-        changed = dataclasses.replace(options, frame_length=length + slack, frame_shift=distance + slack)
+        added_ms = 1.0 / options.sample_frequency
+        changed = dataclasses.replace(options, frame_length=length_ms + added_ms, frame_shift=shift_ms + added_ms)
     if changed.padded_window_size != points:
         raise OptionError(
             f"n_fft={points} with win_length={size} is not Kaldi's FFT: set n_fft={changed.padded_window_size}"

@@ -32,12 +32,12 @@ class FeatureType:
     can_be_nan: bool = False  # True if digital silence without dithering gives NaN, as in Kaldi.
 
     def get_htk_kind(self, options: Any) -> int:
-        """Return the parameter kind of HTK files, with the flag of the energy or of C0 that ``options`` imply."""
+        """Return the parameter kind in HTK files of the feature with ``options``, with the flag of energy or of C0."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 
     def import_class(self) -> type[Any]:
-        """Import the feature's torch module class, and torch with it."""
+        """Import torch and the feature's torch module, and return its class, such as ``Fbank``."""
         module = import_module(f"kaldi_compat.torch.features.{self.name}")
         module_class: type[Any] = getattr(module, self.name.capitalize())
         return module_class

@@ -81,7 +81,7 @@ class FrameOptions(BaseOptions):
 
     @property
     def padded_window_size(self) -> int:
-        """Number of points of the FFT."""
+        """Number of points of the FFT: ``window_size``, or the next power of two with ``round_to_power_of_two``."""
         return 1 << (self.window_size - 1).bit_length() if self.round_to_power_of_two else self.window_size
 
     @property

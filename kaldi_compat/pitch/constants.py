@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import Filters, PeriodFilters, count_resampled, make_resampling_filters
-from kaldi_compat.functional.array_api import astype, float64, get_namespace
+from kaldi_compat.functional.array_api import astype, get_namespace, to_float64
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -78,7 +78,7 @@ class PitchConstants:
         return native.get_structure("pitch_plan")(self, offset=offset, weights=weights)
 
     def get_state_weights(self, state: int) -> Floats:
-        """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
+        """Return the interpolation weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod
@@ -137,6 +137,7 @@ class PitchConstants:
         """
         if finished:
             return count_resampled(samples_in, self.rate_in, self.rate_out)
+        # Times are counted in ticks, because the intervals of both sampling rates are whole numbers of ticks.
         ticks = math.lcm(self.rate_in, self.rate_out)
         interval = samples_in * (ticks // self.rate_in) - self.settling
         return _clip_at_zero(-(-interval // (ticks // self.rate_out)))
@@ -156,7 +157,7 @@ class PitchConstants:
         centered = samples if finished else samples - size // 2
         # Kaldi divides and adds in float32. Here the division is computed in double precision and then rounded, because
         # a GPU does not round a float32 division by a constant correctly.
-        quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
+        quotient = astype(to_float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
     def count_frames(self, samples: Any) -> Any:
@@ -165,7 +166,7 @@ class PitchConstants:
 
 
 def _compute_lags(options: PitchOptions) -> Floats:
-    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` up to ``1 / min_f0``.
+    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` to at most ``1 / min_f0``.
 
     Each lag is the previous lag times ``1 + delta_pitch``. Kaldi's rounding to float32 decides how many lags fit.
     """
@@ -181,18 +182,19 @@ def _compute_lags(options: PitchOptions) -> Floats:
 def _make_interpolation_weights(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use.
+    """Return the interpolation weights (lags, states), and a mask that is True for weights in Kaldi's filters.
 
-    Correlations at ``lags`` whole lags from ``first_lag`` on are interpolated to the lags ``seconds`` (states,).
+    Correlations at ``lags`` whole lags, from ``first_lag`` samples on, are interpolated to the lags ``seconds``
+    (states,).
     """
     rate = np.float32(options.resample_frequency)
-    samples = np.arange(lags, dtype=np.float32)[:, None]
+    indices = np.arange(lags, dtype=np.float32)[:, None]  # Whole lags minus ``first_lag``, in samples.
     offset = seconds + np.float32(-first_lag) / rate
     cutoff = as_float32(float(rate) * 0.5)
     width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
-    is_inside = samples >= np.ceil(rate * (offset - width))
-    is_inside &= samples <= np.floor(rate * (offset + width))
-    sinc = _evaluate_windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
+    is_inside = indices >= np.ceil(rate * (offset - width))
+    is_inside &= indices <= np.floor(rate * (offset + width))
+    sinc = _evaluate_windowed_sinc(offset - indices / rate, cutoff, options.upsample_filter_width)
     return np.where(is_inside, sinc / rate, np.float32(0)), is_inside
 
 
@@ -204,7 +206,7 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
     Args:
         times: float32, in seconds, of any shape.
         cutoff: cutoff frequency in Hz.
-        num_zeros: zero crossings of the sinc on each side of the window.
+        num_zeros: number of zero crossings of the sinc on each side of the window.
 
     Returns:
         float32, of the shape of ``times``.

@@ -86,18 +86,18 @@ def split_into_frames(
         AudioError: a sample is infinite or not a number.
     """
     step = constants.chunk or max(1, int(lengths.max(initial=0)))
-    chunks = -(-lengths // step) if ends is None else np.array([len(ends)])
-    chunks = chunks + 1  # An empty chunk after the last samples tells the search that the audio has ended.
-    bounds = np.concatenate(([0], np.cumsum(chunks)))
-    utterance = np.repeat(np.arange(len(chunks)), chunks)
+    chunk_counts = -(-lengths // step) if ends is None else np.array([len(ends)])
+    chunk_counts = chunk_counts + 1  # An empty chunk after the last samples tells the search that the audio has ended.
+    bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
+    utterance = np.repeat(np.arange(len(chunk_counts)), chunk_counts)
     chunk_index = np.arange(bounds[-1]) - bounds[utterance]
     begin = np.minimum(chunk_index * step, lengths[utterance]) if ends is None else np.concatenate(([0], ends))
     end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
-    is_last = chunk_index == chunks[utterance] - 1
+    is_last = chunk_index == chunk_counts[utterance] - 1
 
     ready_samples = constants.count_resampled(end, finished=False)
     total = constants.count_resampled(lengths, finished=True)
-    ready_samples[is_last] = np.maximum(total, np.where(chunks > 1, ready_samples[bounds[1:] - 2], 0))
+    ready_samples[is_last] = np.maximum(total, np.where(chunk_counts > 1, ready_samples[bounds[1:] - 2], 0))
     previous_ready = _take_values_of_previous_chunk(ready_samples, chunk_index)
     table = np.column_stack((starts[utterance], end, begin, previous_ready, ready_samples))
     signal = resample_chunks(samples, constants.filters, table)
@@ -119,15 +119,15 @@ def split_into_frames(
                 _compute_frame_variances(signal, begins, bounds, ready_samples, frame_ends, constants), constants
             )
         else:
-            edges = np.append(np.repeat(begins, chunks) + previous_ready, len(signal))
+            edges = np.append(np.repeat(begins, chunk_counts) + previous_ready, len(signal))
             variance = _compute_chunk_variances(signal, edges, ready_samples, bounds)
             ballast = np.repeat(compute_ballast(variance, constants), new_frames)
             revised = _find_changes_of_ballast(variance, frame_ends, new_frames, bounds, rows, constants)
     first, shift = constants.start, constants.shift
     if constants.preemphasis != 0:
-        parts = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
+        utterances = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
         signal = np.concatenate(
-            [preemphasize_frames(signal[a : a + n], first, count, constants) for a, n, count in parts]
+            [preemphasize_frames(signal[i : i + size], first, count, constants) for i, size, count in utterances]
         )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes
@@ -150,17 +150,17 @@ def check_finite(signal: Floats) -> None:
         )
 
 
-def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Add the samples of ``part`` to the sum of squares and the sum of samples of earlier audio.
+def add_energy(total: tuple[float, float], samples: Floats) -> tuple[float, float]:
+    """Add samples to the sum of squares and the sum of samples of earlier audio.
 
     Args:
         total: sum of squares and sum of the samples of earlier audio, in double precision.
-        part: the next samples, float32 (samples,). Their two sums are computed in float32.
+        samples: the next samples, float32 (samples,). Their two sums are computed in float32.
 
     Returns:
         The sum of squares and the sum of samples after the addition.
     """
-    squares, values = compute_vector_sums(part)
+    squares, values = compute_vector_sums(samples)
     return total[0] + squares, total[1] + values
 
 
@@ -216,7 +216,7 @@ def _compute_frame_variances(
 
 
 def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
-    """Return the ballast of a frame for the variance of the audio (a double), rounded to float32, elementwise."""
+    """Return the ballast (float32) for each variance of the audio, a number or array in float64."""
     return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
@@ -234,21 +234,21 @@ def _find_changes_of_ballast(
         bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
         constants: the tracker's numbers and tables.
     """
-    chunks, counts = np.diff(bounds), np.diff(rows)
+    num_chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)
     # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
-    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
-    revised_variance = variance[bounds[:-1] + np.minimum(num_short, chunks - 1)].astype(F32)
-    recomputed = np.minimum(counts, limit)
-    old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, chunks)
+    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(num_chunks) else num_chunks
+    revised_variance = variance[bounds[:-1] + np.minimum(num_short, num_chunks - 1)].astype(F32)
+    recomputed_counts = np.minimum(counts, limit)
+    old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, num_chunks)
     # Kaldi compares the variances with ApproxEqual.
     is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
-    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed, chunks))
+    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed_counts, num_chunks))
     if not is_changed.any():
         return None
     has_changed = np.logical_or.reduceat(is_changed, bounds[:-1])
     is_revised = np.repeat(has_changed, counts)
-    is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
+    is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed_counts, counts)
     old, revised = (
         np.repeat(_compute_revised_ballast(variance, constants), new_frames),
         np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
@@ -281,7 +281,7 @@ def group_rows(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return the concatenated samples (count * span,) of frames with preemphasis, without overlap.
+    """Return the samples of frames with preemphasis, one frame after the other: (count * span,).
 
     Args:
         signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``.
@@ -295,6 +295,6 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
     # A frame's or the audio's first sample has no previous sample, so Kaldi scales it, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
-    scaled = (windows * (1.0 - float(factor))).astype(F32)
-    result = np.where(is_first, scaled, windows - factor * previous)
+    first_samples = (windows * (1.0 - float(factor))).astype(F32)
+    result = np.where(is_first, first_samples, windows - factor * previous)
     return np.where(is_inside, result, F32(0)).astype(F32).ravel()

@@ -64,11 +64,11 @@ def interpolate_linearly(features: Floats) -> Floats:
     """
     check_track(features[..., :2])
     pitch = features[:, 1].copy()
-    gap = np.concatenate(([False], pitch == 0, [False]))
-    begins = np.flatnonzero(gap[1:] & ~gap[:-1])
-    ends = np.flatnonzero(gap[:-1] & ~gap[1:])
+    is_gap = np.concatenate(([False], pitch == 0, [False]))
+    begins = np.flatnonzero(is_gap[1:] & ~is_gap[:-1])
+    ends = np.flatnonzero(is_gap[:-1] & ~is_gap[1:])
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        left = pitch[begin - 1] if begin > 1 else np.float32(-1)
+        left = pitch[begin - 1] if begin > 1 else np.float32(-1)  # -1 means that no pitch is on this side.
         right = pitch[end] if end < len(pitch) else np.float32(-1)
         if left < 0 and right < 0:
             left = right = np.float32(1)
@@ -152,11 +152,11 @@ class RaggedGrids:
         """
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
-        measured = features[:, 1]
-        is_voiced = measured != 0
+        pitch = features[:, 1]
+        is_voiced = pitch != 0
         infinity = np.float32(np.inf)
         lowest, highest = _find_extremes(
-            np.where(is_voiced, measured, infinity), np.where(is_voiced, measured, -infinity), bounds
+            np.where(is_voiced, pitch, infinity), np.where(is_voiced, pitch, -infinity), bounds
         )
         has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
         lowest = np.where(has_no_pitch, np.float32(100), lowest)
@@ -174,19 +174,19 @@ class RaggedGrids:
         shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
         uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
-        nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
+        nearest = np.floor(((pitch - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(is_voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
-        other_pitch = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+        p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
         # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
-        other_pitch = np.maximum(other_pitch, np.finfo(np.float32).tiny)
+        p_other = np.maximum(p_other, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(is_voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
-            elsewhere=np.float32(0.5) * logf(other_pitch),
+            elsewhere=np.float32(0.5) * logf(p_other),
             # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
-            here=np.float32(0.5) * logf(np.maximum(voicing + other_pitch, 0) / other_pitch),
+            here=np.float32(0.5) * logf(np.maximum(voicing + p_other, 0) / p_other),
             seeds=draws[shift_index + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
@@ -208,7 +208,7 @@ def interpolate_utterances(
     random: KaldiRandom,
     counts: InterpolationCounts,
 ) -> Floats:
-    """Compute :func:`interpolate_smoothly` of several utterances.
+    """Apply :func:`interpolate_smoothly` to several utterances.
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
@@ -238,7 +238,10 @@ def has_pitch_or_silence(features: Floats) -> bool:
 
 
 def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
-    """Compute :func:`find_most_probable_paths` in C. Return NotImplemented if the reach is too large for C."""
+    """Find the most probable paths in C: see :func:`find_most_probable_paths`.
+
+    Return NotImplemented if the pitch may change by too many states for C. Raise MemoryError if memory is exhausted.
+    """
     reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:
         return NotImplemented
@@ -291,7 +294,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
 
 
 def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Compute :func:`find_most_probable_paths` of one utterance.
+    """Return the most probable path of one utterance: the state (index in the grid) of each frame, (frames,).
 
     A step costs half the square of the difference in Hz. All log probabilities are halved, because half of the
     difference can then be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
@@ -314,9 +317,9 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
             pitches = half * (bottom[frame] + grid[reach : reach + states])
             previous = np.lib.stride_tricks.sliding_window_view(half * (bottom[frame - 1] + grid), states)
             cost = np.square(previous - pitches, dtype=np.float64)
-            reached = (np.lib.stride_tricks.sliding_window_view(total, states) - cost).astype(np.float32)
-            best = reached.max(0)
-            moves[frame] = np.where(best > -np.inf, reached.argmax(0), reach) - reach
+            candidates = (np.lib.stride_tricks.sliding_window_view(total, states) - cost).astype(np.float32)
+            best = candidates.max(0)
+            moves[frame] = np.where(best > -np.inf, candidates.argmax(0), reach) - reach
         best += elsewhere[frame]
         best[nearest[frame]] += here[frame]
         total[reach : reach + states] = best + noise[frame]

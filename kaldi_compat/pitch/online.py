@@ -39,9 +39,9 @@ class Analysis:
     def from_audio(
         cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None
     ) -> Analysis:
-        """Analyze audio ``(samples,)`` that arrived in chunks.
+        """Split audio ``(samples,)``, which arrived in chunks, into frames, and search for the cheapest paths.
 
-        ``ends`` are the ends of the chunks; None for chunks of the size in the options.
+        ``ends`` are the ends of the chunks in samples; None for chunks of ``options.frames_per_chunk`` frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -78,11 +78,11 @@ def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Float
         The normalized correlation, and the pitch in Hz, (frames, 2).
     """
     ready = 0
-    parts = [np.zeros((0, 2), np.float32)]
+    tracks = [np.zeros((0, 2), np.float32)]
     for lattice, count, _ in trace_online_tracks(analysis, options):
-        parts.append(analysis.compute_features(lattice.slice_frames(ready, count)))
+        tracks.append(analysis.compute_features(lattice.slice_frames(ready, count)))
         ready = max(ready, count)
-    return np.concatenate(parts)
+    return np.concatenate(tracks)
 
 
 def compute_first_pass_features(
@@ -109,7 +109,7 @@ def compute_first_pass_features(
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
     done = 0
-    parts = [np.zeros((0, options.dim), np.float32)]
+    outputs = [np.zeros((0, options.dim), np.float32)]
     for lattice, ready, finished in trace_online_tracks(analysis, pitch_options):
         num_waiting = 0 if finished else max(0, options.normalization_right_context)
         end = ready - num_waiting + options.delay if ready else 0
@@ -118,9 +118,9 @@ def compute_first_pass_features(
         first = max(0, done - options.delay - context)
         track = analysis.compute_features(lattice.slice_frames(first, ready))
         features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
-        parts.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
+        outputs.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
         done = end
-    return np.concatenate(parts)
+    return np.concatenate(outputs)
 
 
 def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
@@ -141,5 +141,5 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
             lattice = analysis.final
         search_paths(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
         latency = min(options.max_frames_latency, end)
-        num_waiting = 0 if finished else count_undecided_frames(lattice.before[:end], latency)
+        num_waiting = 0 if finished else count_undecided_frames(lattice.predecessors[:end], latency)
         yield lattice.slice_frames(0, end), end - num_waiting, finished

@@ -19,13 +19,13 @@ from kaldi_compat.functional.array_api import (
     astype,
     choose_precision,
     convert_like,
-    float64,
     full,
     get_namespace,
     is_traced_or_differentiated,
     refuse_export_of_noise,
     run_eagerly,
     sum_cumulatively,
+    to_float64,
 )
 from kaldi_compat.functional.batches import check_features, mask_frames
 from kaldi_compat.functional.block_deltas import append_deltas
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def compute_pov_feature(correlation: Array) -> Array:
     """Warp each correlation ``n``, clipped to -1 to 1, to ``(1.0001 - n)^0.15 - 1``, which is nearly Gaussian."""
-    clipped: Array = get_namespace(correlation).clip(float64(correlation), -1.0, 1.0)
+    clipped: Array = get_namespace(correlation).clip(to_float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
 
@@ -54,18 +54,18 @@ def estimate_probability_of_voicing(correlation: Array) -> Array:
     The function was fitted to the Keele corpus.
     """
     xp = get_namespace(correlation)
-    n = xp.clip(abs(float64(correlation)), None, 1.0)
+    n = xp.clip(abs(to_float64(correlation)), None, 1.0)
     log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
-    rounded = float64(astype(log_odds, correlation.dtype))
+    rounded = to_float64(astype(log_odds, correlation.dtype))
     probability: Array = 1 / (1 + xp.exp(-rounded))
     return astype(probability, correlation.dtype)
 
 
 def compute_log_pitch(pitch: Array) -> Array:
-    """Compute the natural logarithm of pitches in Hz. For float32 NumPy arrays, it has the bits of Kaldi's ``logf``."""
+    """Compute the natural logarithm of pitches in Hz, of any shape. Float32 NumPy arrays get the bits of ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
-    log: Array = get_namespace(pitch).log(float64(pitch))
+    log: Array = get_namespace(pitch).log(to_float64(pitch))
     return astype(log, pitch.dtype)
 
 
@@ -91,14 +91,14 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     if xp is np and lengths is None and frames:
         weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
         means = compute_window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
-        in_order: Array = log_pitches - means.reshape(log_pitches.shape)
-        return in_order
+        with_kaldi_sums: Array = log_pitches - means.reshape(log_pitches.shape)
+        return with_kaldi_sums
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, convert_like(lengths, features)[..., None]), begin)
 
     def sum_windows(x: Array) -> Array:
         """Return the sums (..., frames) of ``x`` over the frames ``begin`` to ``end - 1``, in double precision."""
-        doubles = float64(x)
+        doubles = to_float64(x)
         prefix_sums = xp.concatenate((0 * doubles[..., :1], sum_cumulatively(doubles, -1)), -1)
         sums: Array
         if lengths is None:
@@ -213,7 +213,7 @@ def _check_track(features: Array, lengths: Any) -> None:
             f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}: "
             "pass the output of Pitch or track_pitch"
         )
-    if is_traced_or_differentiated(features):
+    if is_traced_or_differentiated(features):  # The pitches cannot be read.
         return
     pitch = features[..., 1]
     is_invalid = ~(pitch > 0)
@@ -234,7 +234,7 @@ def process_utterances(
     options: ProcessPitchOptions,
     generator: KaldiRandom,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Compute :func:`process_pitch` of several utterances together, with the same bits.
+    """Apply :func:`process_pitch` to several utterances together, with the same bits.
 
     Args:
         features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
@@ -293,7 +293,7 @@ def compute_undelayed_features(
     lengths: Any = None,
     deltas: PitchDeltas | None = None,
 ) -> Array:
-    """Compute :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
+    """Compute the features of :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
         features: (..., frames, 2): the normalized correlation, and the pitch in Hz.

@@ -30,7 +30,7 @@ _BLOCK = 32  # Number of frames that NumPy correlates at once. The limit bounds 
 class Lattice(NamedTuple):
     """Result of the search for the cheapest paths through frames."""
 
-    before: States  # (frames, states): previous state on the cheapest path to each state.
+    predecessors: States  # (frames, states): previous state on the cheapest path to each state.
     best: States  # (frames,): last state of the cheapest path up to each frame.
     correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
     groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
@@ -39,15 +39,16 @@ class Lattice(NamedTuple):
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames ``begin`` to ``end - 1``."""
-        parts: list[Any] = [array[begin:end] for array in self]
-        return Lattice(*parts)
+        slices: list[Any] = [array[begin:end] for array in self]
+        return Lattice(*slices)
 
     @classmethod
-    def allocate(cls, constants: PitchConstants, frames: int) -> Lattice:
-        """Return a lattice of ``frames`` frames with uninitialized memory."""
-        before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
-        best, path = np.empty((2, frames), np.int16)
-        return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
+    def allocate(cls, constants: PitchConstants, count: int) -> Lattice:
+        """Return a lattice of ``count`` frames with uninitialized memory."""
+        predecessors = np.empty((count, constants.states), np.int16)
+        correlation = np.empty((count, constants.lags), F32)
+        best, path = np.empty((2, count), np.int16)
+        return cls(predecessors, best, correlation, np.empty(count, np.uint8), path, np.empty(count, F32))
 
 
 def _search_in_c(
@@ -59,7 +60,7 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Compute :func:`search_paths` in C."""
+    """Find and trace the cheapest paths in C: see :func:`search_paths`. Raise MemoryError if memory is exhausted."""
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.get_function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
@@ -105,27 +106,28 @@ def search_paths(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search_paths` does, and write the input of tracing to a lattice.
+    """Find the cheapest paths of ``rows``, and write the predecessors and the best state of each frame to ``lattice``.
 
     Raises:
         AudioError: correlations overflow.
     """
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
-    searched, lattice.correlation[:], average = correlate_frames(constants, frames, rows)
-    if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
+    with_ballast, lattice.correlation[:], average = correlate_frames(constants, frames, rows)
+    if not (np.isfinite(with_ballast).all() and np.isfinite(lattice.correlation).all()):
         raise make_overflow_error()
-    local = compute_local_costs(constants, searched, _compute_scale(frames, rows, average), frames.groups[rows])
-    steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
+    scale = _compute_scale(frames, rows, average)
+    local_costs = compute_local_costs(constants, with_ballast, scale, frames.groups[rows])
+    step_costs = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     state_indices = np.arange(constants.states)
-    steps = steps[abs(state_indices[:, None] - state_indices)]
+    step_costs = step_costs[abs(state_indices[:, None] - state_indices)]
     starts = set(frames.rows[frames.rows > rows.start].tolist())
-    for frame, local_cost in enumerate(local):
+    for frame, local_cost in enumerate(local_costs):
         if rows.start + frame in starts:
             costs[:] = 0
-        path_costs = steps + costs
-        before = find_predecessors(path_costs)
-        lattice.before[frame] = before
-        costs[:] = path_costs[state_indices, before] + local_cost
+        path_costs = step_costs + costs
+        predecessors = find_predecessors(path_costs)
+        lattice.predecessors[frame] = predecessors
+        costs[:] = path_costs[state_indices, predecessors] + local_cost
         best = lattice.best[frame] = costs.argmin()
         costs -= costs[best]
 
@@ -137,21 +139,21 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
         Correlations with ballast and without (frames, lags), and the mean over lags of products of energies (frames,).
     """
     n, count = constants.window, rows.stop - rows.start
-    searched, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
+    with_ballast, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
     average = np.empty(count, F32)
     with np.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, count, _BLOCK):
-            part = slice(begin, min(begin + _BLOCK, count))
-            windows = _gather_windows(constants, frames, rows.start + part.start, rows.start + part.stop)
+            block = slice(begin, min(begin + _BLOCK, count))
+            windows = _gather_windows(constants, frames, rows.start + block.start, rows.start + block.stop)
             windows += (-sums.compute_plain_sum(windows[:, :n]) / F32(n))[:, None]
             base = windows[:, None, :n]
             later = np.lib.stride_tricks.sliding_window_view(windows, n, 1)[:, constants.first_lag :]
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
-            average[part] = sums.compute_plain_sum(norm) / F32(constants.lags)
-            searched[part] = _normalize_correlation(inner, norm, frames.ballast[rows][part, None])
-            correlation[part] = _normalize_correlation(inner, norm, F32(0))
-    return searched, correlation, average
+            average[block] = sums.compute_plain_sum(norm) / F32(constants.lags)
+            with_ballast[block] = _normalize_correlation(inner, norm, frames.ballast[rows][block, None])
+            correlation[block] = _normalize_correlation(inner, norm, F32(0))
+    return with_ballast, correlation, average
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
@@ -174,7 +176,10 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
 
 
 def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors (frames,) on the correlations of ``rows``. ``average`` is from :func:`correlate_frames`."""
+    """Return the factors (frames,) that scale correlations of ``rows`` to the revised ballast; 1 without revision.
+
+    ``average`` (frames,) is a result of :func:`correlate_frames`.
+    """
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
@@ -185,22 +190,22 @@ def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
     return np.where(is_usable, np.sqrt(np.where(is_usable, ratio, F32(1))), F32(1))
 
 
-def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
+def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: Floats, groups: Groups) -> Floats:
     """Compute the cost of each state on each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
 
     Args:
         constants: the tracker's numbers and tables.
-        searched: (frames, lags): correlation with ballast.
+        with_ballast: (frames, lags): correlation with ballast.
         scale: (frames,): factors on the correlations.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
-    correlations = np.empty((len(searched), constants.states), F32)
+    correlations = np.empty((len(with_ballast), constants.states), F32)
     for group in np.unique(groups).tolist():
-        in_group = groups == group
+        is_in_group = groups == group
         for state in range(constants.states):
             weights, first = constants.get_state_weights(state), constants.first[state]
-            correlations[in_group, state] = sums.multiply_row(
-                weights, searched[in_group, first : first + len(weights)], group
+            correlations[is_in_group, state] = sums.multiply_row(
+                weights, with_ballast[is_in_group, first : first + len(weights)], group
             )
     correlations *= scale[:, None]
     costs: Floats = (F32(1) - correlations) + F32(constants.soft_min_f0) * (constants.seconds * correlations)
@@ -282,21 +287,22 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
                 state,
                 sums.multiply_row(weights, lags, int(lattice.groups[frame])),
             )
-            state = int(lattice.before[frame, state])
+            state = int(lattice.predecessors[frame, state])
 
 
-def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of frames before the last frame on which the best paths to the last frame's states differ.
+def count_undecided_frames(predecessors: States, max_frames: int) -> int:
+    """Return the number of frames directly before the last frame whose states are undecided (Kaldi: ComputeLatency).
 
-    Paths do not cross, so only the two outermost paths are followed (Kaldi: ComputeLatency).
+    A state is undecided if the best paths to the last frame's states differ. Paths do not cross, so only the two
+    outermost paths are followed.
 
     Args:
-        before: (frames, states): the array ``before`` of a :class:`Lattice`.
+        predecessors: (frames, states): see :class:`Lattice`.
         max_frames: upper bound of the result.
     """
-    lowest, highest, states = 0, before.shape[1] - 1, before.data
+    lowest, highest, states = 0, predecessors.shape[1] - 1, predecessors.data
     for count in range(max_frames):
-        row = len(before) - 1 - count
+        row = len(predecessors) - 1 - count
         lowest, highest = states[row, lowest], states[row, highest]
         if lowest == highest:
             return count

@@ -20,7 +20,7 @@ __all__ = ["smooth_pitch"]
 
 
 def compute_moving_means(values: Floats, size: int) -> Floats:
-    """Return the mean (n,) of ``size`` neighboring values for each of ``values`` (n,). It is constant near both ends.
+    """Return the mean (n,) of ``size`` neighboring values for each of ``values`` (n,), constant near both ends.
 
     As in Kaldi, the sum of the window skips the value to the right of the first window: this value is later
     subtracted, but never added. The values are added from left to right in float32, so rounding errors grow
@@ -31,24 +31,24 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
     if len(values) <= size:
         return np.full_like(values, first_mean)
     leaving, entering = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
-    moving = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
-    means = np.full_like(values, moving[-1])
+    moving_means = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
+    means = np.full_like(values, moving_means[-1])
     means[: middle + 1] = first_mean
-    means[middle + 1 : middle + len(moving)] = moving[1:]
+    means[middle + 1 : middle + len(moving_means)] = moving_means[1:]
     return means
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
     """Smooth ``values`` (n,): replace each value with the mean of ``size`` neighbors, except near both ends."""
-    width = (size - 1) // 2
-    inside = slice(width, len(values) - width)
-    if width == 0 or len(values) <= 2 * width:
+    reach = (size - 1) // 2  # Number of neighbors on each side.
+    inside = slice(reach, len(values) - reach)
+    if reach == 0 or len(values) <= 2 * reach:
         return values
     total: Floats = values[inside].copy()
-    for j in range(1, width + 1):
-        total += values[width - j : len(values) - width - j] + values[width + j : len(values) - width + j]
+    for j in range(1, reach + 1):
+        total += values[reach - j : len(values) - reach - j] + values[reach + j : len(values) - reach + j]
     smooth: Floats = values.copy()
-    smooth[inside] = total / np.float32(2 * width + 1)
+    smooth[inside] = total / np.float32(2 * reach + 1)
     return smooth
 
 
@@ -88,7 +88,7 @@ def smooth_pitch(
     processed: npt.NDArray[Any] = features.copy()
     if not len(features):
         return processed
-    processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
+    processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))  # 0.0001 keeps the log odds of 0 and 1 finite.
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
     level = log_pitch - compute_moving_means(log_pitch, options.normalization_window_size)
     processed[:, 1] = compute_moving_average(level, options.average_window_size)
@@ -104,7 +104,7 @@ def is_without_gaps(features: npt.NDArray[Any]) -> bool:
 
 
 def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
-    """Compute :func:`smooth_utterances` in C."""
+    """Smooth the pitch of utterances in C: see :func:`smooth_utterances`. Raise ValueError for invalid arguments."""
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2:
@@ -117,7 +117,7 @@ def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], opt
 
 @native.twin(_smooth_utterances_in_c)
 def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
-    """Compute :func:`smooth_pitch` of several utterances.
+    """Apply :func:`smooth_pitch` to several utterances.
 
     Args:
         features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.

@@ -47,9 +47,9 @@ class Paths:
         self.constants = PitchConstants.from_options(options)
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
-        fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
-        self.memory = memory if memory is not None and fits else Lattice.allocate(self.constants, 0)
-        self._count = 0
+        is_usable = memory is not None and (memory.predecessors.shape[1], memory.correlation.shape[1]) == shapes
+        self.memory = memory if memory is not None and is_usable else Lattice.allocate(self.constants, 0)
+        self._count = 0  # Number of undecided frames at the start of the memory.
 
     def __len__(self) -> int:
         return self._count
@@ -76,7 +76,7 @@ class Paths:
         return self.memory.slice_frames(0, len(self))
 
     def _keep_frames(self, undecided: Lattice) -> None:
-        """Copy the undecided frames to the start of the memory, and forget all other frames."""
+        """Copy the undecided frames to the start of the memory, and discard all other frames."""
         self._count = len(undecided.best)
         pairs: Any = zip(self.memory, undecided, strict=True)
         for memory, frames in pairs:
@@ -85,7 +85,7 @@ class Paths:
     def count_agreed_frames(self, max_latency: int) -> int:
         """Return the number of frames at the start that all paths share, or that ``max_latency`` frames follow."""
         max_frames = min(len(self), max_latency) - 1
-        return len(self) - 1 - count_undecided_frames(self._get_lattice().before, max_frames)
+        return len(self) - 1 - count_undecided_frames(self._get_lattice().predecessors, max_frames)
 
     def decide_frames(self, count: int) -> Floats:
         """Remove the first ``count`` frames, and return their NCCF and pitch in Hz on the best path: ``(count, 2)``."""
@@ -136,7 +136,7 @@ def track_pitches(
 
     Args:
         utterances: pairs of a key and samples (T,).
-        options, changes: options of the tracker, as for :func:`track_pitch`.
+        options, changes: options of the tracker: see :func:`track_pitch`.
 
     Returns:
         Pairs of a key and features (frames, 2), in the order of ``utterances``.
@@ -172,20 +172,20 @@ def track_block(
     """
     paths, _thread.memory = Paths(options, _thread.memory), None
     frames = split_into_frames(samples, starts, lengths, paths.constants)
-    rows, decided = int(frames.rows[-1]), 0
-    features = np.empty((rows, 2), np.float32)
-    for begin in range(0, rows, _ROWS):
-        end = min(begin + _ROWS, rows)
+    row_count, decided_count = int(frames.rows[-1]), 0
+    features = np.empty((row_count, 2), np.float32)
+    for begin in range(0, row_count, _ROWS):
+        end = min(begin + _ROWS, row_count)
         if begin in frames.rows:
             paths.costs[:] = 0
-        ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
+        ends = frames.rows[(frames.rows > decided_count) & (frames.rows <= end)] - decided_count
         count = int(ends.max(initial=0))
-        is_continued = decided + count < end  # True if the last utterance continues after row ``end``.
-        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * is_continued])
+        is_continued = decided_count + count < end  # True if the last utterance continues after row ``end``.
+        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided_count] * is_continued])
         if is_continued:
             count = paths.count_agreed_frames(len(paths) - count)
-        features[decided : decided + count] = paths.decide_frames(count)
-        decided += count
+        features[decided_count : decided_count + count] = paths.decide_frames(count)
+        decided_count += count
     # Keep the memory for the next call of this thread, unless an unusually long block has made it large.
     _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
     return features, frames.rows

@@ -48,7 +48,7 @@ class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
     _function = staticmethod(stacking.low_frame_rate)
 
     def _compute_lengths(self, lengths: Tensor) -> Tensor:
-        counts: Tensor = stacking.count_joined_frames(lengths, self.options)
+        counts: Tensor = stacking.count_stacks(lengths, self.options)
         return counts
 
 

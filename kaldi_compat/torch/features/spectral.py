@@ -336,7 +336,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         banks = [bank for bank in map(self._get_filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _from_array(self, samples: Any) -> Tensor:
+    def _convert_array(self, samples: Any) -> Tensor:
         """Convert an array to a tensor."""
         return torch.tensor(samples)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.functional.batches import zero_padding
-from kaldi_compat.functional.stacking import count_joined_frames, stack_frames
+from kaldi_compat.functional.stacking import count_stacks, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.torch.streaming.base import Configured, Stream, WindowStream
 from kaldi_compat.torch.streaming.history import Counts, Flags
@@ -38,7 +38,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         self._left = (self.options.stack - 1) // 2  # Number of frames before the center of a stack.
 
     def _count_frames(self, end: Counts) -> Counts:
-        count: Counts = count_joined_frames(end, self.options)
+        count: Counts = count_stacks(end, self.options)
         return count
 
     def _count_decided_frames(self, end: Counts) -> Counts:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.engine import Seeds
+from kaldi_compat.exact.engine import SeedSource
 from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_frame_seeds
 from kaldi_compat.functional.array_api import refuse_export_of_noise, run_eagerly
 from kaldi_compat.torch.tensors.constants import Constants
@@ -25,8 +25,8 @@ Generator = torch.Generator | NoiseSource | None
 FrameNoise = Callable[[slice], Tensor]
 
 
-def make_seed_source(generator: Generator) -> Seeds:
-    """Return a function that draws ``rand_r()`` states of ``count`` frames, int32 (count,), for the exact engine."""
+def make_seed_source(generator: Generator) -> SeedSource:
+    """Return a function that draws the noise states of a number of frames, for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()

@@ -54,12 +54,12 @@ OF_BLOCKS = (
 OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
     "check_statistics": {"dim": 3},
-    "compute_energy_threshold": {"frames": np.array([20])},
+    "compute_energy_threshold": {"frame_counts": np.array([20])},
     "filter_frames": {"num_frames": 4},
     "mask_frames": {"lengths": np.array(30)},
     "multiply_packed_spectra": {"a": (SIGNAL, SIGNAL), "b": (SIGNAL, SIGNAL)},
     "count_padded_frames": {"frames": np.array([5])},
-    "count_joined_frames": {"frames": np.array([5])},
+    "count_stacks": {"frames": np.array([5])},
 }
 
 

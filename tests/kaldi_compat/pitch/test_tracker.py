@@ -150,8 +150,8 @@ def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
         costs, found = np.zeros(states, np.float32), Lattice.allocate(constants, 30)
         for frame in range(30):
             by_way = steps + costs
-            found.before[frame] = find_predecessors(by_way)
-            costs = by_way[place, found.before[frame]] + row[frame]
+            found.predecessors[frame] = find_predecessors(by_way)
+            costs = by_way[place, found.predecessors[frame]] + row[frame]
             found.best[frame] = costs.argmin()
         found.groups[:], found.path[:], found.correlation[:] = 0, -1, 0
         trace_paths(constants, found, [30])
