@@ -158,7 +158,7 @@ def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
 
 @contextlib.contextmanager
 def _silence_exporter() -> Iterator[None]:
-    """Suppress the exporter's log messages and warnings, which are about torch itself and not about the user's call."""
+    """Suppress the exporter's deprecation warnings and its log messages below ERROR, which concern torch alone."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -172,7 +172,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def _collect_metadata(module: Frontend) -> dict[str, str]:
-    """Return the metadata of the ONNX file of a front end, which map keys to strings."""
+    """Return the metadata of a front end's ONNX file: the preset, its source, options and steps, and our version."""
     preset = module.preset
     return {
         "preset": preset.name,
@@ -200,7 +200,7 @@ def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest difference between the features of onnxruntime (the file ``path``) and PyTorch for noise.
+    """Compare features of noise by onnxruntime (the file ``path``) and PyTorch. Return the largest absolute difference.
 
     The result is None if onnxruntime is not installed. For ``lengths`` and ``int16``, see :func:`export_frontend`.
     """

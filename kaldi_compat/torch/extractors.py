@@ -109,7 +109,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def iterate_tensor(value: Any) -> Iterator[str | memoryview]:
-    """Yield the type, shape and bytes of a tensor or storage, for a checksum that does not depend on its device.
+    """Yield type, shape, quantization and bytes of a tensor or storage, for a checksum independent of the device.
 
     Raises:
         ValueError: the tensor has no values, because it is lazy or on the device meta.
@@ -353,7 +353,7 @@ class _Pretrained:
 
 
 def _find_max_samples(processor: Any) -> int | None:
-    """Return the number of samples that a feature extractor pads or cuts all audio to: Whisper's 30 s, AST's 10.2 s."""
+    """Return the length in samples to which an extractor pads or cuts audio (Whisper: 30 s, AST: 10.2 s), or None."""
     if (samples := getattr(processor, "n_samples", None)) is not None:
         return int(samples)
     frames = getattr(processor, "max_length", None)  # Frames are 10 ms apart.
@@ -424,7 +424,7 @@ class _Encoder(_Pretrained):
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
-        """Compute the states of the chosen layers, and the number of rows of each utterance."""
+        """Return states (B, rows, dim) and row counts (B,). For several layers, return a dictionary of such pairs."""
         inputs = self.make_inputs(audio, "attention_mask", return_attention_mask=True)
         output = self.model(**inputs.tensors)
         mask, states = getattr(output, "attention_mask", None), {}

@@ -64,7 +64,7 @@ class _AlignmentCodec(Codec[Any]):
     _vector = codec("int-vector")
 
     def read_body(self, source: Source, binary: bool) -> object:
-        """Read a vector from text or binary form. Raise FormatError if the object continues after the vector."""
+        """Read a vector from text or binary form. Raise FormatError if another number follows a binary vector."""
         values = self._vector.read_body(source, binary)
         if binary and source.peek(1) == _NUMBER:
             source.fail("expected one integer per frame, found several: pass a table of posteriors as posteriors=")
@@ -84,7 +84,7 @@ class _Target:
         """Return the converted target of the utterance ``key``.
 
         Raises:
-            MissingKeyError: the table has no target of the utterance.
+            ArkError: the table has no target of the utterance (MissingKeyError), or the target cannot be read.
             KaldiCompatError: the target is invalid.
         """
         if key not in self.table:
@@ -196,7 +196,7 @@ class Annotations:
         return (target.name for target in self._targets)
 
     def has_all_targets(self, key: str) -> bool:
-        """Return True if every table has a target of the utterance."""
+        """Return True if every table has a target of the utterance ``key``."""
         return all(key in target.table for target in self._targets)
 
     def annotate(self, key: str, value: Tensor, seed: int | None = None) -> Utterance:
@@ -232,7 +232,7 @@ def _check_string(value: object) -> str:
 
 
 def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
-    """Return the integers of a tokenizer as an int64 tensor ``(tokens,)``. Raise KaldiCompatError for other results."""
+    """Convert a tokenizer's list of integers to an int64 tensor (tokens,). Raise KaldiCompatError for other results."""
     with suppress(ValueError, TypeError):  # NumPy cannot make an array of ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)  # NumPy gives an empty list the type float64.

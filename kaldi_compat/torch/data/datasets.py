@@ -342,7 +342,7 @@ class WaveDataset(_KeyedDataset):
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
     def _make_utterance(self, key: str, location: str) -> Utterance:
-        """Return an utterance with its targets. The times of its words are scaled by its speed factor."""
+        """Return an utterance with its targets. The times of its words are divided by its speed factor."""
         rate_read: list[float] = []  # _read_audio appends the sampling rate, because its result is the input alone.
         utterance = self._items.make_utterance(key, partial(self._read_audio, key, location, rate_read))
         utterance = replace(utterance, sample_frequency=rate_read[0])
@@ -353,9 +353,9 @@ class WaveDataset(_KeyedDataset):
         return replace(utterance, words=tuple(words))
 
     def _read_audio(self, key: str, location: str, rate_read: list[float], seed: int) -> Tensor:
-        """Return the audio ``(samples,)`` of an utterance, or its features if the data set has ``feature``.
+        """Return the resampled, augmented audio ``(samples,)`` of an utterance, or its features if ``feature`` is set.
 
-        ``seed`` determines the speed factor. The sampling rate of the audio in Hz is appended to ``rate_read``.
+        ``seed`` determines the speed factor. The sampling rate in Hz after resampling is appended to ``rate_read``.
         """
         segment, recording, recording_location = self._locate_audio(key, location)
         wave = _select_channel(load_object(self._loader(), recording, recording_location), key, segment, self._channel)
@@ -456,7 +456,7 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert the string of a length with ``to_number``. Raise FormatError, with ``file`` and ``key``, if it fails."""
+    """Convert the string of a length with ``to_number``. Raise FormatError unless the result is finite and >= 0."""
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length

@@ -117,7 +117,7 @@ def _check_tensor(key: str, value: object) -> Tensor:
 
 
 def check_tolerance(length_tolerance: int | None) -> None:
-    """Raise :class:`~kaldi_compat.errors.OptionError` unless the tolerance is a number of frames or None."""
+    """Raise :class:`~kaldi_compat.errors.OptionError` unless the tolerance is None or a whole number >= 0."""
     if length_tolerance is not None:
         check_whole_number("length_tolerance", length_tolerance)
 

@@ -24,7 +24,7 @@ class FeaturesOnDevice:
 
     Args:
         loader: batches of audio, such as a ``DataLoader`` of a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.
-        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features
+        feature: a module such as ``Fbank``, or a function from audio ``(B, T)`` and lengths ``(B,)`` to features
             ``(B, frames, dim)`` and their numbers of frames ``(B,)``.
         device: the device. ``feature`` and ``augment`` are moved to the device if they are modules.
         augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
@@ -36,7 +36,8 @@ class FeaturesOnDevice:
         AudioError: the sampling rate of the audio differs from the rate that ``feature`` expects.
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
 
-    >>> from kaldi_compat import Fbank, Utterance, collate
+    >>> import torch
+    >>> from kaldi_compat import Fbank, FeaturesOnDevice, Utterance, collate
     >>> audio = [collate([Utterance("a", torch.zeros(16000)), Utterance("b", torch.zeros(8000))])]
     >>> [batch] = FeaturesOnDevice(audio, Fbank(num_mel_bins=80), "cpu")
     >>> batch.inputs.shape, batch.lengths.tolist()

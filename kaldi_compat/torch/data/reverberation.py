@@ -94,7 +94,7 @@ class NoiseAndReverberation:
             int16 tensor ``(samples,)``.
 
         Raises:
-            AudioError: the audio has a different type or shape, or a recording has a different sampling rate.
+            AudioError: ``audio`` is not an int16 tensor ``(samples,)``, or a recording has a different sampling rate.
             ArkError: a recording cannot be read.
         """
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
@@ -137,7 +137,7 @@ class _Recordings:
         return f"{len(self._script)} recordings of {self._script.name}"
 
     def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the first channel (samples,) of a random recording. Raise AudioError if its sampling rate differs."""
+        """Return the first channel (samples,) of a random recording. Raise AudioError if its rate (Hz) is different."""
         key, location = self._script.get_line(_draw_below(len(self._script)))
         wave: Wave = load_object(self._loader(), key, location)
         if wave.sample_frequency != sample_frequency:

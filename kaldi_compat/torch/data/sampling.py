@@ -356,13 +356,13 @@ class _Batches(Iterator[list[int]]):
         return self._sampler.state_dict(self._next_index)
 
     def load_state_dict(self, state: SamplerState) -> None:
-        """Continue from a position of the sampler, as for :meth:`BucketBatchSampler.load_state_dict`."""
+        """Resume this iteration and its sampler from a result of :meth:`BucketBatchSampler.state_dict`."""
         self._sampler.load_state_dict(state)
         self._plan, self._next_index, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
-    """Convert lengths, or a data directory's lengths in frames or else seconds, to int64 or float64 (utterances,).
+    """Convert lengths, or a data directory's frame counts (without them, durations in seconds), to (utterances,).
 
     Raises:
         OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.
@@ -420,7 +420,7 @@ def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.
 def _split_to_multiple(batches: _Plan, divisor: int) -> _Plan:
     """Split large batches until ``divisor`` divides the number of batches.
 
-    If all batches have one utterance, batches are repeated instead.
+    Once every batch has one utterance, repeat batches instead.
     """
     starts, ends = batches.starts, batches.ends
     for _ in range(-len(starts) % divisor):

@@ -43,7 +43,7 @@ class Seeds:
 
 @contextmanager
 def fork_seed(seed: int, device: torch.device = _CPU) -> Iterator[None]:
-    """Seed torch's global generators on the CPU and on a device for a block, and then restore their states."""
+    """Seed torch's global generators on the CPU and on a device for a ``with`` block, and then restore their states."""
     is_on_gpu = device.type == "cuda"
     with torch.random.fork_rng([device] if is_on_gpu else []):
         torch.default_generator.manual_seed(seed)

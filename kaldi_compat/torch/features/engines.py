@@ -123,7 +123,7 @@ def _log_once(reason: str) -> None:
 
 
 def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
-    """Return the reason why only the torch engine can compute the samples, or an empty string."""
+    """Return the reason why only the torch engine can compute features of ``samples``, or an empty string."""
     if tracing.traced_or_differentiated:
         return "autograd, a compiler, an exporter or vmap records the operations"
     if type(module) not in _accelerated:

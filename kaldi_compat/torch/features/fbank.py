@@ -75,7 +75,7 @@ class Fbank(FbankConstructor, MelFeature):
         """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes without ``use_power``.
 
         Args:
-            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
+            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2). May be overwritten.
             filter_bank: mel weights for VTLN, shape (..., fft_bins, num_mel_bins); None for the weights of the module.
         """
         powers = compute_power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
@@ -89,7 +89,7 @@ class Fbank(FbankConstructor, MelFeature):
             log_energy: log energies of the frames, shape (...); None without ``use_energy``.
 
         Returns:
-            Features of shape (..., dim).
+            Features of shape (..., dim). The log energy is the first column, or with ``htk_compat`` the last.
         """
         options = self.options
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
@@ -101,7 +101,7 @@ class Fbank(FbankConstructor, MelFeature):
     def _compute_undithered_frames(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
         """Compute the features ``(B, frames, dim)`` of frames ``(B, frames, window_size)`` without noise.
 
-        For ``filter_bank``, see :meth:`_compute_frames`. On a CPU, blocks of frames fit into the cache.
+        For ``filter_bank``, see :meth:`_compute_frames`. On a CPU, compute in blocks of frames that fit into the cache.
         """
         return self._compute_in_blocks(frames, None, filter_bank, detect_tracing(frames))
 

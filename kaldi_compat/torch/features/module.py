@@ -115,7 +115,7 @@ class ConfiguredModule(FeatureModule):
         return self._stream(self, slots)
 
     def _make_example(self) -> Tensor:
-        """Return an input of two rows for tracing the module, which replaces compiling it in ``torch.jit.script``."""
+        """Return an input of two rows, with which ``torch.jit.script`` traces the module instead of compiling it."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> nn.Module:

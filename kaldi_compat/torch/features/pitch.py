@@ -73,7 +73,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
 
         Raises:
-            AudioError: the samples have a wrong shape or type, are not finite or too loud (which is checked on a CPU
+            AudioError: the samples have a wrong shape or type, are not finite or are too loud (checked on a CPU
                 only), or the lengths do not match the samples.
             KaldiCompatError: a compiled, exported, traced or mapped model has ``simulate_first_pass_online``.
         """

@@ -254,7 +254,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        FeatureError: the statistics have a wrong shape, or count less than one frame.
+        FeatureError: the statistics have a wrong shape, or a frame count below 1.
         OptionError: ``reverse`` or ``skip_dims`` is set without statistics.
 
     >>> import torch
@@ -277,7 +277,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None to use each utterance's. Columns in ``skip_dims`` are not changed."""
+        """Set a corpus's statistics, or None for each utterance's own. Columns in ``skip_dims`` are not normalized."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (
@@ -308,7 +308,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        FeatureError: the statistics have a wrong shape, or count less than one frame.
+        FeatureError: the statistics have a wrong shape, or a frame count below 1.
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn
@@ -332,6 +332,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
         def __init__(self, statistics, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
+            # Windows are filled with the means and variances of the statistics even without norm_vars.
             matrix = self._check_statistics(statistics, CmvnOptions(norm_vars=True))
             replace_statistics(matrix, self.skip_dims)  # Raises an error for an invalid dimension.
             self.register_buffer("statistics", matrix, persistent=False)

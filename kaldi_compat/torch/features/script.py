@@ -72,7 +72,7 @@ class ScriptableTwin(nn.Module):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the twin, or else of the module."""
+        """Return an attribute of the twin, or else of the original module."""
         try:
             return super().__getattr__(name)
         except AttributeError:

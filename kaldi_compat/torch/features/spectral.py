@@ -328,7 +328,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
         """Return the filter bank for a VTLN factor, or a stack (rows, fft_bins, num_mel_bins) for one factor per row.
 
-        The bank is None for a factor of 1. The result has the type of ``like``, and is on its device.
+        The result is None for a factor of 1 or a feature without a filter bank. It has the type and device of ``like``.
         """
         if isinstance(warps, float):
             bank = None if warps == 1 else self._get_filter_bank(warps)
@@ -337,7 +337,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.stack(banks).to(like) if banks else None
 
     def _convert_array(self, samples: Any) -> Tensor:
-        """Convert an array to a tensor."""
+        """Copy an array to a tensor."""
         return torch.tensor(samples)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:

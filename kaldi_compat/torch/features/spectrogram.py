@@ -43,7 +43,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         The order is: real parts of the first and the last bin, then real and imaginary part of each other bin.
 
         Args:
-            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
+            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2). May be overwritten.
             filter_bank: not used.
 
         Returns:

@@ -206,7 +206,7 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
 
 @functools.cache
 def find_compression_fault(device: torch.device) -> str:
-    """Test the kernels once per device. Return the description of a fault, or an empty string."""
+    """Test the compression kernels, once per device. Return the description of a fault, or an empty string."""
     with lock_compilation(("compression", device)):
         fault = _test_compression(device)
     if fault:

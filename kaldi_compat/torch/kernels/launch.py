@@ -135,7 +135,7 @@ def _launch_kernel(
 ) -> Tensor:
     """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 
-    ``lengths`` are the valid samples of each row, int64 (B,), or None. ``wide`` is True for 64-bit indices.
+    ``lengths`` are the numbers of valid samples, int64 (B,), or None. ``wide`` is True for 64-bit indices.
     """
     device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)

@@ -198,7 +198,7 @@ class WindowStream(WindowFlow, Stream[Options]):
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
-        """Return ``counts`` frames of each slot from frame ``first`` on, padded with zeros: (slots, n, dim)."""
+        """Return ``counts`` frames of each slot from ``first`` on, padded with zeros to (slots, max(counts), dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():

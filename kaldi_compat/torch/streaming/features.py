@@ -135,7 +135,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             self._chunks.reset()
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """Compute frames with the module, from the audio in the history, which is reflected at its ends."""
+        """Compute ``count`` frames from frame ``first`` on. Without ``snip_edges``, reflect the audio at its ends."""
         history = self.history
         num_samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift

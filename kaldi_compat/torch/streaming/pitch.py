@@ -151,7 +151,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
-        """Return the numbers of output frames (slots,) for ``frames`` (slots,) input frames, which are delayed."""
+        """Return the numbers of output frames (slots,), including the delay, for ``frames`` (slots,) input frames."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:

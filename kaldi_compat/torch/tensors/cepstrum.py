@@ -32,7 +32,7 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute the cepstrum of an all-pole model, coefficients 1 to n, from linear prediction coefficients, (..., n)."""
+    """Compute cepstral coefficients 1 to n of an all-pole model from its linear prediction coefficients (..., n)."""
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):

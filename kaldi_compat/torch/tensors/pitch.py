@@ -138,8 +138,8 @@ class Schedule(NamedTuple):
         limit = max(0, constants.recompute_frame)
         recomputed = ready[:, -1].clip(None, limit)
         reached = _find_received_samples(received, ready, torch.arange(limit - 1, limit, device=lengths.device))
-        better = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
-        return cls(ready[:, -1], _find_received_samples(received, ready, frame_indices), recomputed, better)
+        recompute_samples = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
+        return cls(ready[:, -1], _find_received_samples(received, ready, frame_indices), recomputed, recompute_samples)
 
 
 def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTa
 
 
 def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
-    """Cut the samples of each frame, ``(B, frames, span)``, with preemphasis and with zeros outside of the signal.
+    """Cut and preemphasize the samples of each frame, ``(B, frames, span)``, which are zero outside of the signal.
 
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.

@@ -161,7 +161,7 @@ def load(
 
 
 def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tuple[Tensor, int]:
-    """Read an audio file on the scale of 16-bit integers, as the function that torchaudio removed in version 0.9.
+    """Read an audio file on the scale of 16-bit integers, like the function that torchaudio removed in version 0.9.
 
     Args:
         filepath: path or open file.
@@ -183,7 +183,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
-    """Read the metadata in the header of an audio file.
+    """Return the metadata in the header of an audio file.
 
     Args:
         uri: path, open file, or the bytes of a file.
@@ -272,7 +272,7 @@ def set_audio_backend(backend: str | None) -> None:
     """Do nothing: soundfile reads and writes all files. torchaudio 2.9 has removed this function.
 
     Args:
-        backend: ignored, such as "soundfile" and "sox_io".
+        backend: name of a backend, such as "soundfile" or "sox_io"; ignored.
     """
 
 
@@ -313,7 +313,7 @@ def _import_soundfile(function: str, backend: str | None) -> Any:
 
 @contextmanager
 def _open_file(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
-    """Open an audio file for a ``with`` statement in ``function`` of torchaudio. Convert errors to AudioFileErrors."""
+    """Open an audio file for a ``with`` statement, and convert errors to AudioFileErrors. See _import_soundfile."""
     soundfile = _import_soundfile(function, backend)
     # Bytes with a zero byte are the file itself: no path contains a zero byte, and every audio header does.
     source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri

@@ -46,7 +46,7 @@ def compute_kaldi_pitch(
     recompute_frame: int = 500,
     snip_edges: bool = True,
 ) -> Tensor:
-    """Track pitch, as the function that torchaudio removed in version 2.1 (Kaldi: compute-kaldi-pitch-feats).
+    """Track pitch, like the function that torchaudio removed in version 2.1 (Kaldi: compute-kaldi-pitch-feats).
 
     Args:
         waveform: samples (..., T).
@@ -260,8 +260,8 @@ def resample(
     if orig_freq == new_freq:
         return waveform
     require_floats(waveform)
-    shape = (lowpass_filter_width, rolloff, resampling_method, beta)
-    filters = make_sinc_filters(orig_freq, new_freq, *shape, waveform.dtype)
+    design = (lowpass_filter_width, rolloff, resampling_method, beta)
+    filters = make_sinc_filters(orig_freq, new_freq, *design, waveform.dtype)
     return apply_filters(waveform, orig_freq, new_freq, filters.to(waveform.device))
 
 

@@ -51,7 +51,7 @@ def apply_effects_tensor(
 
     Raises:
         AudioError: the samples do not have two axes.
-        OptionError: the effect is not supported, or an argument is invalid.
+        OptionError: an effect is not supported, or an argument is invalid.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_tensor
@@ -97,7 +97,7 @@ def apply_effects_file(
     Raises:
         AudioError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
-        OptionError: the effect is not supported, or an argument is invalid.
+        OptionError: an effect is not supported, or an argument is invalid.
 
     >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_file
     >>> samples, rate = apply_effects_file("audio.wav", [["rate", "16000"]])  # doctest: +SKIP
