@@ -312,7 +312,7 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 
 
 def _convert_integers(label: object) -> Tensor | None:
-    """Convert a tensor, list, tuple or array ``(n,)`` of integers to an int64 tensor. Return None for other labels."""
+    """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels."""
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex())
         return label.to(torch.int64) if label.ndim == 1 and is_integer else None

@@ -52,6 +52,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
     """Base class of data sets that access utterances by index. A subclass defines how an utterance is read.
 
     ``listing`` is a script file or a file ``segments`` with a line for each utterance. ``items`` makes the utterances.
+    For ``drop_incomplete`` and ``on_error``, see :class:`FeatureDataset`.
     """
 
     def __init__(self, listing: Script, items: Items, drop_incomplete: bool, on_error: OnError) -> None:
@@ -60,8 +61,8 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         self._items = items
         self._lines = np.arange(len(listing))  # Indices of the lines of the utterances that the data set returns.
         if drop_incomplete:
-            are_complete = [items.annotations.has_all_targets(key) for key in listing]
-            self._lines = self._lines[np.array(are_complete, bool)]
+            is_complete = [items.annotations.has_all_targets(key) for key in listing]
+            self._lines = self._lines[np.array(is_complete, bool)]
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -170,9 +171,10 @@ class FeatureDataset(_KeyedDataset):
     Raises:
         ArkError: a file cannot be read.
         KaldiCompatError: features and targets differ in length by more than the tolerance.
+        OptionError: an argument is invalid.
 
     >>> from torch.utils.data import DataLoader
-    >>> from kaldi_compat.torch.data.batching import collate
+    >>> from kaldi_compat import FeatureDataset, collate
     >>> data = FeatureDataset("data/train/feats.scp", utt2spk="data/train/utt2spk")  # doctest: +SKIP
     >>> loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=4, collate_fn=collate)  # doctest: +SKIP
     """
@@ -246,11 +248,11 @@ class WaveDataset(_KeyedDataset):
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
             sampling rate of the audio.
         speeds: factors such as ``(0.9, 1.0, 1.1)``. For each utterance, a random factor changes speed and pitch. The
-            times of words are scaled, but alignments and posteriors are not changed.
+            times of words are divided by it, but alignments and posteriors are not changed.
         augment: function, called in the worker, from int16 audio and its sampling rate to audio of the same length,
             such as :class:`~kaldi_compat.torch.data.reverberation.NoiseAndReverberation`.
-        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(samples,)`` to features ``(frames, dim)``, called
-            in the worker. To compute features on the device of the model, see
+        feature: a module such as ``Fbank``, or a function from audio ``(samples,)`` to features ``(frames, dim)``.
+            It is called in the worker. To compute features on the device of the model, see
             :class:`~kaldi_compat.torch.data.on_device.FeaturesOnDevice`.
         length_tolerance: see :class:`FeatureDataset`. Requires ``feature``.
         transform: function that is applied last, to the features, or to the audio without ``feature``.
@@ -267,6 +269,7 @@ class WaveDataset(_KeyedDataset):
         AudioError: the audio cannot be resampled, has several channels and ``channel`` is None, or has a different
             sampling rate than ``feature``.
         KaldiCompatError: features and targets differ in length by more than the tolerance.
+        OptionError: an argument is invalid.
 
     >>> from kaldi_compat import Fbank, NoiseAndReverberation, SpecAugment, WaveDataset
     >>> noise = NoiseAndReverberation("musan/wav.scp", "rirs/wav.scp")  # doctest: +SKIP

@@ -118,8 +118,8 @@ class NoiseAndReverberation:
             noises = [AdditiveSignal(excerpt, self._snrs[_draw_below(len(self._snrs))])]
         if impulse_response is None and not noises:
             return audio
-        changed = reverberate(audio.numpy().astype(np.float32), sample_frequency, impulse_response, noises)
-        return torch.from_numpy(pcm16(changed)[0])
+        augmented = reverberate(audio.numpy().astype(np.float32), sample_frequency, impulse_response, noises)
+        return torch.from_numpy(pcm16(augmented)[0])
 
 
 class _Recordings:

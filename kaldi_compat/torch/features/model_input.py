@@ -184,10 +184,10 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
         statistics: :class:`~kaldi_compat.frontends.statistics.Statistics`, a file (Kaldi statistics, FunASR's
             ``am.mvn``, WeNet's json), or ``(mean, std)``. If None, the options ``mean`` and ``std`` are used.
         options: the options; a mean of 0 and a standard deviation of 1 if None.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
-        FeatureError: the file cannot be read, or the statistics do not fit the features.
+        FeatureError: the file cannot be read, or the features have a different dimension.
         OptionError: both statistics and the options ``mean`` or ``std`` are passed.
 
     >>> import torch

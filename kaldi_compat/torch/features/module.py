@@ -74,7 +74,7 @@ class ConfiguredModule(FeatureModule):
 
     Args:
         options: the options; Kaldi's defaults if None.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
         OptionError: an option does not exist, or has a value that Kaldi's program would refuse.

@@ -251,7 +251,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             is normalized by its own mean (and variance).
         options: the options; Kaldi's defaults if None.
         skip_dims: dimensions that are not normalized by ``statistics``.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
         FeatureError: the statistics have a wrong shape, or a frame count below 1.
@@ -305,7 +305,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
         statistics: ``(2, dim + 1)``: statistics of a corpus, such as the output of ``matrix-sum scp:cmvn.scp``.
         options: the options of the window and of the normalization; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
         FeatureError: the statistics have a wrong shape, or a frame count below 1.

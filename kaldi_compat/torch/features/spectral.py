@@ -59,7 +59,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         engine: the engine that computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
         dft: algorithm of the torch engine: "fft", or "matmul" (a matrix product) for devices and runtimes of exported
             models that lack an FFT.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
         OptionError: Kaldi's program would refuse the options.
@@ -390,7 +390,7 @@ class MelFeature(SpectralFeature):
         self._register_constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 
     def _copy_for_warp(self, vtln_warp: float) -> MelFeature:
-        """Return a copy whose filter bank has a fixed VTLN factor, and which the torch engine computes."""
+        """Return a copy for the torch engine, whose filter bank always has the VTLN factor ``vtln_warp``."""
         copied = copy.deepcopy(self)
         copied.engine = "torch"
         copied._set_mel(vtln_warp)

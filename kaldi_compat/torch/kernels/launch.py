@@ -113,7 +113,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames, of which ``counts[i]``, or all, are valid."""
+    """Draw seeds for the noise of ``rows`` rows, unless ``dither`` is 0. ``counts[i]``, or all, frames are valid."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):

@@ -30,7 +30,7 @@ def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLik
 
 
 class Transfers:
-    """Transfer of tensors to and from a GPU in separate CUDA streams. If the device is a CPU, nothing is copied."""
+    """Transfer of tensors to and from a GPU in separate CUDA streams. On a CPU, no streams are used."""
 
     def __init__(self, device: str | torch.device) -> None:
         self.device = torch.device(device)

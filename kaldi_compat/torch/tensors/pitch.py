@@ -155,7 +155,7 @@ def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> T
 
 
 def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
-    """Compute the number of frames of ``samples`` samples in integer arithmetic, which may be a compiler's symbol.
+    """Compute the number of frames of ``samples`` (an int, tensor or compiler's symbol) in integer arithmetic.
 
     For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples
     (35 minutes) and more.
