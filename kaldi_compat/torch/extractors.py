@@ -51,14 +51,14 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def enter_inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Run a ``with`` block without gradients, with ``threads`` threads on the CPU, and with autocast to ``dtype``.
+    """Run a ``with`` block on ``threads`` threads of the CPU, without gradients, and under autocast to ``dtype``.
 
     ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
     """
-    previous_threads, kind = torch.get_num_threads(), torch.device(device).type
+    previous_threads, device_type = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
-        with torch.inference_mode(), torch.autocast(kind, getattr(torch, dtype), enabled=dtype != "float32"):
+        with torch.inference_mode(), torch.autocast(device_type, getattr(torch, dtype), enabled=dtype != "float32"):
             yield
     finally:
         torch.set_num_threads(previous_threads)
@@ -361,7 +361,7 @@ def _find_max_samples(processor: Any) -> int | None:
 
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
-    """Return functions that compute the number of rows of an output of a model from the length of the input."""
+    """Return functions from the length of a model's input (samples or frames) to the number of rows of an output."""
     # Methods of models of transformers.
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]

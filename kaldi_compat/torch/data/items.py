@@ -34,7 +34,7 @@ class Items:
         check_functions(transform=self.transform)
 
     def make_utterance(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Read the input of an utterance, and return the utterance with its targets.
+        """Read, annotate, cut (with ``length_tolerance``) and transform an utterance.
 
         Args:
             key: key of the utterance.
@@ -75,8 +75,8 @@ class Items:
             return utterance
         if max(lengths.values()) > shortest + tolerance:
             tables = {name: self.annotations.locate_target(name) for name in lengths}
-            described = {f"{name} of {tables[name]}" if tables[name] else name: n for name, n in lengths.items()}
-            raise make_length_error(utterance.key, described, tolerance)
+            counts = {f"{name} of {tables[name]}" if tables[name] else name: length for name, length in lengths.items()}
+            raise make_length_error(utterance.key, counts, tolerance)
         return replace(
             utterance,
             input=utterance.input[:shortest],
@@ -127,9 +127,9 @@ def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> K
 
     ``lengths`` maps "input" and the names of the targets to their numbers of frames.
     """
-    counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    described = ", ".join(f"{name} {length}" for name, length in lengths.items())
     return KaldiCompatError(
-        f"{key}: the numbers of frames ({counts}) differ by more than length_tolerance={tolerance}: "
+        f"{key}: the numbers of frames ({described}) differ by more than length_tolerance={tolerance}: "
         "pass targets of the same data and frame rate"
     )
 

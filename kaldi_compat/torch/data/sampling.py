@@ -204,12 +204,12 @@ class BucketBatchSampler(Sampler[list[int]]):
             OptionError: the state is invalid, or was saved with different lengths, limits or number of ranks.
         """
         try:
-            data, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))
+            fingerprint, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))
         except (KeyError, TypeError):
             raise OptionError(
                 f"{quote_value(state)} is not a state of a sampler: pass the result of state_dict()"
             ) from None
-        if data != self._compute_fingerprint():
+        if fingerprint != self._compute_fingerprint():
             raise OptionError(
                 "this state was saved with different lengths, limits or ranks: resume with the same data set, sampler "
                 "and number of ranks, or start the epoch again"
@@ -362,7 +362,9 @@ class _Batches(Iterator[list[int]]):
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
-    """Convert lengths, or a data directory's frame counts (without them, durations in seconds), to (utterances,).
+    """Convert lengths to an int64 or float64 array ``(utterances,)``.
+
+    The lengths of a data directory are its numbers of frames, or without ``utt2num_frames`` its durations in seconds.
 
     Raises:
         OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.

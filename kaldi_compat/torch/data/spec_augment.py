@@ -171,14 +171,14 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     last = counts - 1
     margin = (last // 2).clamp(0, max_shift)  # The chosen frame is at least this far from both ends.
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
-    shift = (margin - 1).clamp(min=0)
-    new_center = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
+    largest_shift = (margin - 1).clamp(min=0)
+    new_center = center + _scale_to_integer(draws[:, 1:], 2 * largest_shift) - largest_shift
     # Double precision, because float32 would round the last of many frames to a different frame.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     source_before = frame * center / new_center.clamp(min=1)
     source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)
     source = torch.where(frame < new_center, source_before, source_after)  # Position of each frame before the warp.
-    source = torch.where((frame < counts) & (shift > 0), source, frame)
+    source = torch.where((frame < counts) & (largest_shift > 0), source, frame)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)
     weight = (source - low)[..., None].to(batch.dtype)

@@ -237,14 +237,14 @@ def make_kernel_options(
 
 @functools.cache
 def _count_programs(device: torch.device, points: int) -> int:
-    """Return the number of programs of the kernel that run at the same time on a device, with ``points`` FFT points.
+    """Return the number of programs that a device runs at the same time if the FFT has ``points`` points.
 
     Additional programs would start when the first programs end, and would run on a mostly idle device.
     """
     if device.type == "cpu":  # In Triton's interpreter, any number gives the same results.
         return 3
-    count = int(torch.cuda.get_device_properties(device).multi_processor_count)
-    return count * count_resident_programs(torch.cuda.get_device_capability(device), points)
+    multiprocessors = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return multiprocessors * count_resident_programs(torch.cuda.get_device_capability(device), points)
 
 
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
@@ -286,7 +286,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     Args:
         weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
-        least: minimum number of rows of weights for each group, for the same layout in several calls; empty for none.
+        least: minimum number of rows of weights of each group, so that calls give the same layout; empty for none.
     """
     banks, _, bands = weights.shape
     groups = -(-bands // GROUP)
@@ -389,8 +389,8 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
     factors = np.stack((np.cos(angle), np.sin(angle)), 1).astype(np.float32)
-    first = np.pad(bins, (0, a - len(bins))).astype(np.int32)
-    return to_device(torch.from_numpy(factors), device), to_device(torch.from_numpy(first), device)
+    padded_bins = np.pad(bins, (0, a - len(bins))).astype(np.int32)
+    return to_device(torch.from_numpy(factors), device), to_device(torch.from_numpy(padded_bins), device)
 
 
 @functools.lru_cache(maxsize=32)

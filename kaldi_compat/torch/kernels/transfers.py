@@ -70,7 +70,7 @@ class Transfers:
     def fetch_tensors(
         self, tensors: Sequence[Tensor], *, computed: bool = False
     ) -> Callable[[], list[npt.NDArray[Any]]]:
-        """Start copying tensors to the host as soon as they are computed.
+        """Queue copies of tensors to the host, which start when the tensors have been computed.
 
         Args:
             tensors: tensors on the device.

@@ -45,7 +45,7 @@ def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Scale C0, or replace it with the log energy, and return cepstra with it in the first or the last column.
+    """Scale C0 or replace C0 with the log energy, and place it in the first or the last column of the cepstra.
 
     Args:
         cepstra: cepstra (..., num_ceps), with C0 in the first column.

@@ -22,8 +22,8 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
     Args:
         num_samples: number of samples: an int, or an integer tensor or array of any shape.
         size, shift: length of a frame and distance between the starts of frames, in samples.
-        snip_edges: True counts frames that lie entirely within the audio. False counts one frame for every ``shift``
-            samples, rounded to the nearest number.
+        snip_edges: True counts frames that lie entirely within the audio. False counts ``num_samples / shift`` frames,
+            rounded to a whole number (halves upward).
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift

@@ -23,8 +23,8 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
     Args:
         local: ``(utterances, frames, states)``: cost of each state in each frame.
         factor: cost of a step by one state. A step by ``n`` states costs ``n**2`` times ``factor``.
-        lengths: ``(utterances,)``: number of valid frames of each utterance; None if all are valid. The states of the
-            frames after them are undefined.
+        lengths: ``(utterances,)``: number of valid frames of each utterance; None if all are valid. The states of
+            later frames are undefined.
     """
     utterances, frames, states = local.shape
     indices = torch.arange(states, device=local.device)

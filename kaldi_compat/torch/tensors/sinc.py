@@ -16,7 +16,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, product_type: torch
 
     Args:
         samples: floating-point audio, ``(..., samples)``. Silence is assumed before and after the audio.
-        filters: filters that resample from one sampling rate to another.
+        filters: filters for the two sampling rates.
         product_type: data type that products of samples and weights are rounded to, before they are summed in float64.
 
     Returns:
