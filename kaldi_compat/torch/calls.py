@@ -14,7 +14,7 @@ Warp = float | Sequence[float] | Tensor
 
 
 def __getattr__(name: str) -> type:
-    """Create the empty mixin class ``name``, such as ``StreamCall``, on first use. The name must end in "Call"."""
+    """Create the empty mixin class ``name`` on first use. Raise AttributeError unless the name ends in "Call"."""
     if not name.endswith("Call"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     mixin = type(name, (), {"__module__": __name__, "__doc__": "Call for type checkers; empty at run time."})

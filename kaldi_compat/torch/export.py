@@ -172,7 +172,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def _collect_metadata(module: Frontend) -> dict[str, str]:
-    """Return the metadata of a front end's ONNX file: the preset, its source, options and steps, and our version."""
+    """Return the metadata of an ONNX file: the preset, its source, options and steps, and this package's version."""
     preset = module.preset
     return {
         "preset": preset.name,
@@ -200,7 +200,7 @@ def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Compare features of noise by onnxruntime (the file ``path``) and PyTorch. Return the largest absolute difference.
+    """Return the largest absolute difference between onnxruntime's (file ``path``) and PyTorch's features of noise.
 
     The result is None if onnxruntime is not installed. For ``lengths`` and ``int16``, see :func:`export_frontend`.
     """

@@ -353,7 +353,7 @@ class _Pretrained:
 
 
 def _find_max_samples(processor: Any) -> int | None:
-    """Return the length in samples to which an extractor pads or cuts audio (Whisper: 30 s, AST: 10.2 s), or None."""
+    """Return the length in samples to which an extractor pads or cuts audio (Whisper: 30 s); None if it does not."""
     if (samples := getattr(processor, "n_samples", None)) is not None:
         return int(samples)
     frames = getattr(processor, "max_length", None)  # Frames are 10 ms apart.

@@ -64,7 +64,7 @@ class _AlignmentCodec(Codec[Any]):
     _vector = codec("int-vector")
 
     def read_body(self, source: Source, binary: bool) -> object:
-        """Read a vector from text or binary form. Raise FormatError if another number follows a binary vector."""
+        """Read a vector from text or binary form. Raise FormatError if more numbers follow a binary vector."""
         values = self._vector.read_body(source, binary)
         if binary and source.peek(1) == _NUMBER:
             source.fail("expected one integer per frame, found several: pass a table of posteriors as posteriors=")

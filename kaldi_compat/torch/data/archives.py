@@ -114,7 +114,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     def _read_utterances(self, reader: int, num_readers: int) -> Iterator[Utterance]:
         """Yield the utterances of the reader with the index ``reader``, from 0 to ``num_readers - 1``.
 
-        A reader reads every ``num_readers``-th table, or every ``num_readers``-th entry if there are fewer tables.
+        The readers share whole tables, or entries of all tables if there are fewer tables than readers.
         With ``on_error="skip"``, skip an unreadable utterance, or the rest of a damaged table.
         """
         has_own_tables = len(self._rspecifiers) >= num_readers

@@ -248,7 +248,7 @@ class WaveDataset(_KeyedDataset):
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
             sampling rate of the audio.
         speeds: factors such as ``(0.9, 1.0, 1.1)``. For each utterance, a random factor changes speed and pitch. The
-            times of words are divided by it, but alignments and posteriors are not changed.
+            times of words are divided by the factor, but alignments and posteriors are not changed.
         augment: function, called in the worker, from int16 audio and its sampling rate to audio of the same length,
             such as :class:`~kaldi_compat.torch.data.reverberation.NoiseAndReverberation`.
         feature: a module such as ``Fbank``, or a function from audio ``(samples,)`` to features ``(frames, dim)``.
@@ -459,7 +459,7 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert the string of a length with ``to_number``. Raise FormatError unless the result is finite and >= 0."""
+    """Convert a length by ``to_number``. Raise FormatError, with ``file`` and ``key``, unless it is finite and >= 0."""
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length

@@ -34,7 +34,7 @@ class Items:
         check_functions(transform=self.transform)
 
     def make_utterance(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Read, annotate, cut (with ``length_tolerance``) and transform an utterance.
+        """Read an utterance, add its targets, cut both (with ``length_tolerance``), and transform the input.
 
         Args:
             key: key of the utterance.
@@ -110,7 +110,7 @@ class ItemAttributes:
 
 
 def _check_tensor(key: str, value: object) -> Tensor:
-    """Return the result of a user's function if it is a tensor. Raise KaldiCompatError for another type."""
+    """Return the result of a user's function unchanged. Raise KaldiCompatError (for ``key``) unless it is a tensor."""
     if not isinstance(value, Tensor):
         raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
     return value

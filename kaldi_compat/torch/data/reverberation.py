@@ -137,7 +137,7 @@ class _Recordings:
         return f"{len(self._script)} recordings of {self._script.name}"
 
     def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the first channel (samples,) of a random recording. Raise AudioError if its rate (Hz) is different."""
+        """Return the first channel (samples,) of a random recording. Raise AudioError if the sampling rates differ."""
         key, location = self._script.get_line(_draw_below(len(self._script)))
         wave: Wave = load_object(self._loader(), key, location)
         if wave.sample_frequency != sample_frequency:

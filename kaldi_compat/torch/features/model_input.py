@@ -187,7 +187,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        FeatureError: the file cannot be read, or the features have a different dimension.
+        FeatureError: the file cannot be read, or statistics and features differ in dimension.
         OptionError: both statistics and the options ``mean`` or ``std`` are passed.
 
     >>> import torch

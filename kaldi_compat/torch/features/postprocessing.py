@@ -277,7 +277,10 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set a corpus's statistics, or None for each utterance's own. Columns in ``skip_dims`` are not normalized."""
+        """Set the statistics of a corpus, or None to use the statistics of each utterance.
+
+        Columns in ``skip_dims`` are not normalized. Raise OptionError if an option needs statistics and they are None.
+        """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (
@@ -332,7 +335,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
         def __init__(self, statistics, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
-            # Windows are filled with the means and variances of the statistics even without norm_vars.
+            # Short windows are filled with the mean and variance of the statistics, so the variance must exist.
             matrix = self._check_statistics(statistics, CmvnOptions(norm_vars=True))
             replace_statistics(matrix, self.skip_dims)  # Raises an error for an invalid dimension.
             self.register_buffer("statistics", matrix, persistent=False)

@@ -139,7 +139,7 @@ class _Launch(NamedTuple):
 
 
 def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
-    """Launch the kernel that computes the ranges of matrices. Return the arguments of the kernels that compress."""
+    """Compute the ranges of the matrices of compress_rows, and return the arguments of the kernels that compress."""
     dim, counts = features.shape[1], matrix_rows[:, 1]
     grid = (len(matrix_rows), -(-dim // COLUMNS))
     code_ends = np.cumsum(counts * dim)

@@ -113,7 +113,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw seeds for the noise of ``rows`` rows, unless ``dither`` is 0. ``counts[i]``, or all, frames are valid."""
+    """Draw noise seeds for ``rows`` rows of ``count`` frames, of which ``counts[i]`` (all if None) are valid."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
@@ -369,7 +369,7 @@ def _get_filter_table(feature_class: Any, options: Any, device: torch.device) ->
 def _select_filters(
     module: Feature, spans: Spans, frames: int, device: torch.device
 ) -> tuple[BandFilters, Tensor | None]:
-    """Return filter banks, and the index of the bank of each frame, int32 (frames,), or None if all have one bank."""
+    """Return the filter banks of ``spans``, and each frame's bank index, int32 (frames,), or None for one bank."""
     if len(set(spans.warps)) == 1:
         return _get_filters(type(module), module.options, spans.warps[0], device), None
     filters, span_banks = _get_filter_table(type(module), module.options, device).find_banks(spans.warps)
@@ -384,7 +384,7 @@ def _compute_row_length(points: int) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of the twiddle factors, (A / 2 + 1, 2, LANES), and ``bins`` of store_power, (A,)."""
+    """Return the FFT's twiddle factors (cosine and sine), (A / 2 + 1, 2, LANES), and ``bins`` of store_power, (A,)."""
     a, lanes = SHAPES[points]
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))

@@ -94,7 +94,7 @@ def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples of all centered frames, reflected at both ends, and ``spare`` samples after the last frame."""
+    """Return the samples of centered frames, reflected at both ends, and ``spare`` more samples. See cut_frames."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.

@@ -44,7 +44,7 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
 
 
 def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Advance paths by one frame.
+    """Advance paths by one frame. For ``local`` (of this frame) and ``steps``, see :func:`_search`.
 
     Return the costs (B, states) of the paths to each state, minus the lowest cost; the predecessor (B, states) of each
     state; and the best state (B,).

@@ -71,7 +71,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 @functools.cache
 def _make_libsndfile_error() -> type[AudioFileError]:
-    """Return the class for errors of libsndfile. Its base class is soundfile's, which torchaudio raises for them."""
+    """Return the class for errors of libsndfile, a subclass of soundfile's class, which torchaudio raises."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
