@@ -383,7 +383,7 @@ class WaveDataset(_KeyedDataset):
         ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance.
 
         Raises:
-            AudioError: a sampling rate is not a whole number.
+            AudioError: a sampling rate is not a positive whole number.
         """
         speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
         # The audio is resampled as if its sampling rate were higher by the speed factor, which makes it faster.

@@ -279,7 +279,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
         """Set the statistics of a corpus, or None to use the statistics of each utterance.
 
-        Columns in ``skip_dims`` are not normalized. Raise OptionError if an option needs statistics and they are None.
+        Leave columns in ``skip_dims`` unchanged. Raise OptionError for ``reverse`` or ``skip_dims`` without statistics.
         """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
