@@ -324,5 +324,7 @@ def _convert_integers(label: object) -> Tensor | None:
         array = np.asarray(label)
     except ValueError:  # NumPy cannot make an array of a ragged list.
         return None
+    if isinstance(label, (list, tuple)) and not label:  # NumPy gives an empty list the type float64.
+        array = array.astype(np.int64)
     fits_int64 = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
     return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits_int64 else None

@@ -14,7 +14,7 @@ from io_ark.errors import ArkError
 from kaldi_compat import Fbank
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.archives import ArchiveDataset
-from kaldi_compat.torch.data.batching import Utterance, collate, pad, unpad
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Utterance, collate, pad, unpad
 from kaldi_compat.torch.data.datasets import FeatureDataset, WaveDataset
 from kaldi_compat.torch.data.on_device import FeaturesOnDevice
 from kaldi_compat.torch.data.reverberation import NoiseAndReverberation
@@ -181,7 +181,17 @@ def test_sequences_of_labels_of_any_integers_are_padded(dtype: Any) -> None:
     assert stacked.tolist() == [[1, 0, 1], [1, -100, -100], [0, -100, -100]]
 
 
-@pytest.mark.parametrize("label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63], []])
+@pytest.mark.parametrize(("labels", "shape"), [([[1, 2], []], (2, 2)), ([[], ()], (2, 0)), ([[], ["a"]], None)])
+def test_an_empty_list_is_a_sequence_of_integers(labels: list[Any], shape: tuple[int, int] | None) -> None:
+    collated: Any = collate([item(torch.zeros(3), label=label) for label in labels]).labels
+    if shape is None:
+        assert collated == labels
+    else:
+        assert collated.dtype == torch.int64 and collated.shape == shape
+        assert (collated[1] == ALIGNMENT_PADDING).all()
+
+
+@pytest.mark.parametrize("label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63]])
 def test_other_labels_are_a_list(label: Any) -> None:
     assert collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)]).labels == [label, label]
 
