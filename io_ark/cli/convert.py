@@ -194,7 +194,7 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     For a file with a single model, the names and arrays of the model are yielded instead.
 
     Raises:
-        FormatError: the file has a single array, which has no key.
+        FormatError: the file has a single array or number, which has no key, or a model has no arrays.
     """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value

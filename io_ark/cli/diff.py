@@ -143,7 +143,7 @@ def _format_difference(difference: Difference) -> str:
 
 
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
-    """Yield the keys of two tables with the entries of both tables. A missing entry is None.
+    """Yield each key of two tables, with the entry of the first and of the second table, or None for a missing entry.
 
     Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
     tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key

@@ -82,7 +82,7 @@ class Moments:
         self.high = np.full(column_count, -np.inf)
 
     def add_rows(self, rows: np.ndarray[Any, Any]) -> None:
-        """Add an array of shape (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
+        """Update the moments with an array (rows, columns), by the formula of Chan, Golub and LeVeque (1979)."""
         values = rows.astype(np.float64)
         is_finite = np.isfinite(values)
         count = is_finite.sum(axis=0)

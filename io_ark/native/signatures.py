@@ -178,7 +178,7 @@ class Signatures:
         """Decorate a function with an equivalent function in C, which is called instead if the library can be used.
 
         Args:
-            in_c: function with the same arguments and results. It returns NotImplemented for unsupported arguments.
+            in_c: equivalent function. If it returns NotImplemented, the decorated function is called.
             much_faster: True to warn if the library is missing, because ``in_c`` is at least 20 times as fast.
         """
 

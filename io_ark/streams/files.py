@@ -74,7 +74,7 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Map the whole file into memory at its present size, and return the map.
+        """Return a memory map of the whole file at its present size. Map the file again only if its size has changed.
 
         Raises:
             OpenError: the file cannot be mapped.

@@ -346,12 +346,12 @@ class Source:
         )
 
     def _fill(self, count: int) -> bool:
-        """Fill the window with at least ``count`` unread bytes, or fewer at the end. Return False if none is left."""
+        """Fill the window with ``count`` or more unread bytes, or fewer at the end. Return False if no byte is left."""
         return self._at < self._end  # The window of this class already has all bytes.
 
     def _read_past_window(self, target: memoryview, size: int) -> None:
         """Fill ``target`` with the bytes after the window. Errors contain ``size``, the size of the object in bytes."""
-        self._raise_truncated(size, size - len(target))
+        self._raise_truncated(size, size - len(target))  # The window of this class already has all bytes.
 
     def _read_chunks(self, size: int) -> bytearray:
         """Read ``size`` bytes of a stream that may end earlier. Memory grows only as bytes arrive."""
@@ -490,7 +490,7 @@ class FileSource(StreamSource):
         size: size of the file in bytes.
         name: name for error messages.
         owner: object that closes the descriptor when it is deleted.
-        ahead: True to read bytes after an object in the same call, because the next object is probably needed, too.
+        ahead: True to read bytes after an object in the same call, because the next object will probably be read.
     """
 
     _first = HEADER_WINDOW  # Bytes to read after a jump. A small object that exceeds them makes them SMALL_WINDOW.
@@ -517,7 +517,7 @@ class FileSource(StreamSource):
     def reach(self, offset: int) -> bool:
         """Seek to an offset and return True. Return False if the offset is beyond the known end of the file.
 
-        The window is read again unless it contains the offset.
+        The window is read again, unless this source reads ahead and the window contains the offset.
         """
         if self._ahead and 0 <= offset - self._base < self._end:
             self._at = offset - self._base
@@ -595,7 +595,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
-        """Consume bytes. If the window lacks them, read a new window, with bytes ahead if objects follow each other."""
+        """Consume bytes. If the window lacks them, read a new window, which is larger if objects are read in order."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.

@@ -42,7 +42,7 @@ def _to_lists(matrix: SparseMatrix) -> list[list[tuple[int, tuple[float]]]]:
 
 
 class ExampleCodec(Codec[list[dict[str, Any]]]):
-    """Codec of training examples as lists of dictionaries."""
+    """Codec of training examples as lists with a dictionary (name, index, matrix) for each input and output."""
 
     def read(self, source: Source) -> list[dict[str, Any]]:
         example: NnetExample = codec("nnet-example").read(source)
