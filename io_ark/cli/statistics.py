@@ -89,9 +89,9 @@ class Moments:
         mean = np.where(is_finite, values, 0).sum(axis=0) / np.maximum(count, 1)
         squares = (np.where(is_finite, values - mean, 0) ** 2).sum(axis=0)
         total = np.maximum(self.count + count, 1)
-        step = mean - self.mean
-        self.squares += squares + step**2 * self.count * count / total
-        self.mean += step * count / total
+        mean_difference = mean - self.mean
+        self.squares += squares + mean_difference**2 * self.count * count / total
+        self.mean += mean_difference * count / total
         self.count += count
         self.nan += np.isnan(values).sum(axis=0)
         self.infinite += np.isinf(values).sum(axis=0)

@@ -229,7 +229,7 @@ def retry_when_out_of_descriptors(function: Callable[..., Opened], *arguments: A
     for seconds in _RETRY_SECONDS:
         time.sleep(seconds)
         with _retry_lock:
-            _close_cached_files(keep_fewer=not seconds)
+            _close_cached_files(keep_fewer=not seconds)  # The first retry, after 0 seconds, also reduces the limits.
             try:
                 return function(*arguments)
             except OSError as error:

@@ -246,7 +246,10 @@ def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" for any."""
+    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" for any.
+
+    The answer may have another version, which the caller must refuse.
+    """
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     request = {"http": _request_by_http, "https": _request_by_http, "s3": _request_from_s3}.get(protocol)
     if request is None or (request is _request_from_s3 and not version):

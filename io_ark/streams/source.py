@@ -325,10 +325,10 @@ class Source:
         return match.start() if match else self._end
 
     def check_available(self, count: int) -> None:
-        """Check that ``count`` more bytes may be available, without reading them.
+        """Raise an error if fewer than ``count`` more bytes are known to be available. Nothing is read.
 
         Raises:
-            TruncatedError: fewer bytes are available.
+            TruncatedError: fewer bytes are available. A source of unknown length does not raise it.
             FormatError: ``count`` is negative.
         """
         if count < 0:
@@ -441,7 +441,7 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read bytes of the stream into ``target``. Return their number, 0 at the end. Errors name ``offset``."""
+        """Read bytes of the stream into ``target``. Return their number, or 0 at the end. Errors name ``offset``."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:
@@ -493,7 +493,7 @@ class FileSource(StreamSource):
         ahead: True to read bytes after an object in the same call, because the next object will probably be read.
     """
 
-    _first = HEADER_WINDOW  # Bytes to read after a jump. A small object that exceeds them makes them SMALL_WINDOW.
+    _first = HEADER_WINDOW  # Bytes to read after a jump. Raised to SMALL_WINDOW once a small object needs more.
     _step = 2 * SMALL_WINDOW
     _successive = False  # True while successive objects are read with `take`, which then reads more bytes at once.
 
@@ -533,7 +533,7 @@ class FileSource(StreamSource):
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read ``size`` bytes at an offset of the file without moving.
+        """Read ``size`` bytes at an offset of the file, and keep the position of this source.
 
         Raises:
             TruncatedError: the file has fewer bytes after the offset.
