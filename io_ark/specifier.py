@@ -93,8 +93,8 @@ class Range:
             columns: number of columns of a matrix, or None for a vector.
 
         Raises:
-            ValueError: the range is outside the object (as in Kaldi, it may exceed the rows by three), or has columns
-                although the object is a vector.
+            ValueError: the range is reversed or outside the object (as in Kaldi, it may exceed the rows by three), or
+                has columns although the object is a vector.
         """
         if columns is None and "," in self.text:
             raise ValueError(

@@ -18,8 +18,8 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
     """Return a block of keys and values.
 
     A single array, or small arrays of one dtype and number of dimensions, become an :class:`ArrayBlock`. A single wave
-    of one int16 channel, posterior, or shape of a matrix becomes a :class:`WaveBlock`, :class:`PosteriorBlock` or
-    :class:`ShapeBlock`. Other values become an :class:`ObjectBlock`.
+    that :meth:`WaveBlock.can_hold` accepts becomes a :class:`WaveBlock`, a single posterior a :class:`PosteriorBlock`,
+    and the shape of a single matrix a :class:`ShapeBlock`. Other values become an :class:`ObjectBlock`.
     """
     if len(values) == 1:
         value = values[0]

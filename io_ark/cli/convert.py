@@ -226,7 +226,7 @@ def _make_wspecifier(name: str) -> str:
 def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
     """Yield a function that writes an entry. The function opens the table for the first entry that it can store.
 
-    An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
+    An archive and its script file are emptied when they are opened, so they are not opened if every entry fails.
     The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.
     """
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)

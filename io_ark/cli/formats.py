@@ -109,7 +109,7 @@ class Format:
     write: Write
 
     def entries(self, path: Path) -> Entries:
-        """Iterate over the keys and arrays of a file. An error of a library becomes a :class:`FormatError`."""
+        """Iterate over the keys and arrays (or errors) of a file. Raise FormatError for an error of a library."""
         arrays = self.read(path)
         while (entry := _call_library(lambda: next(arrays, None), path)) is not None:
             yield entry

@@ -183,7 +183,7 @@ class Signatures:
         """
 
         def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-            """Return a function that calls ``in_c`` if it can, and ``plain`` otherwise."""
+            """Return a function that calls ``in_c``, or ``plain`` without the library or after NotImplemented."""
 
             @functools.wraps(plain)
             def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -218,7 +218,7 @@ class Signatures:
 
     @functools.cache  # noqa: B019
     def get_structure(self, name: str) -> type[Structure]:
-        """Return the subclass of :class:`Structure` for the structure of the library that C declares as ``name``."""
+        """Return the subclass of :class:`Structure` for the C structure ``name`` of the library."""
         field_types = dict(field.split(":") for field in self._structures[name])
         bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}
         fields = []
