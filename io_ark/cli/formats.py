@@ -185,7 +185,7 @@ def _read_npy(folder: Path) -> Entries:
 
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a folder of one .npy file per array. An old folder may contain only files that the new one also has."""
+    """Write a folder of one .npy file per array. Raise FormatError if an old folder has other files."""
     _remove_unfinished(folder)
     try:
         with replace_folder(folder) as new:

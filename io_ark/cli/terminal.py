@@ -78,9 +78,9 @@ def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
         else:
             yield from tqdm(items, desc=label, unit=" entries", delay=1.0, leave=False)
             return
-    printed = time.monotonic()
+    print_time = time.monotonic()
     for count, item in enumerate(items, 1):
         yield item
-        if time.monotonic() - printed >= PROGRESS_SECONDS:
-            printed = time.monotonic()
+        if time.monotonic() - print_time >= PROGRESS_SECONDS:
+            print_time = time.monotonic()
             print(f"{label}: {count} entries ...", file=sys.stderr)

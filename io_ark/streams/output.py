@@ -377,8 +377,8 @@ def _open_standard_output() -> Output:
 def _open_output_pipe(command: str, access: Access) -> Output:
     """Start a command in a shell, and return an output that writes to it. Closing the output waits for the command."""
     access.check_command(command)
-    child, writing = spawn(command, 0, f"|{command}")
-    raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
+    child, write_end = spawn(command, 0, f"|{command}")
+    raw = open(write_end, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
     def finish() -> None:  # A forked process does not call this, because it cannot wait for the command.
         raw.close()

@@ -92,7 +92,7 @@ class SequentialTableReader(Table):
 
     @property
     def value(self) -> Any:
-        """Value of the current entry, which is loaded once. Raises TableError if there is no entry or value to read."""
+        """Value of the current entry, which is loaded once. Raises TableError if no readable entry is current."""
         if not self._value:
             load = self._get_entry()[1]
             with as_table_error():
