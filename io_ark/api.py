@@ -61,7 +61,7 @@ def load(
         :class:`~io_ark.codecs.wave.Wave` for audio, a number, a string, or an object of another kind.
 
     Raises:
-        ArkError: the object cannot be opened, or cannot be read as this kind.
+        ArkError: the object cannot be opened or read as this kind, or a script file is passed without ``kind``.
         TypeError: ``options`` are passed, but ``kind`` is not a name.
 
     >>> import io_ark, numpy as np, tempfile
@@ -220,7 +220,7 @@ def writer(
         A writer: ``with io_ark.writer(...) as w: w[key] = value``. float64 arrays are written as double.
 
     Raises:
-        ArkError: the table cannot be opened.
+        ArkError: the table cannot be opened, or ``compress`` is passed for a kind that is not a float matrix.
 
     >>> import io_ark, numpy as np, tempfile
     >>> name = tempfile.mkdtemp() + "/feats.ark"
@@ -248,7 +248,8 @@ def _refuse_script_name(name: str) -> str:
 def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
     """Return the codec of ``kind``, or a codec that detects kinds if ``kind`` is None.
 
-    ``compress`` is the compression method of matrices, or None. With a method, any other kind raises FormatError.
+    ``compress`` is the compression method of float matrices, or None. Raise FormatError if it is passed for a kind that
+    is not a float matrix.
     """
     if compress is None:
         return resolve_codec(AnyCodec() if kind is None else kind, options)

@@ -50,6 +50,7 @@ def import_extra(name: str, use: str = "") -> Any:
 
     Raises:
         MissingExtraError: the package is not installed, or cannot be imported.
+        ModuleNotFoundError: a package that the imported package needs is not installed.
     """
     package = name.partition(".")[0]
     try:

@@ -49,7 +49,8 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     Raises:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
-        FormatError: the file is not a ``.npz`` file, is truncated, or an array is too large for the file.
+        FormatError: the file is not a ``.npz`` file, is truncated, or has an array that :func:`read_npy` or
+            :func:`check_unpacked_size` refuses.
     """
     name = os.fsdecode(path)
     _measure_regular_file(name)
@@ -135,7 +136,7 @@ def _measure_regular_file(name: str) -> int:
 
 
 def _make_open_error(name: str, error: OSError | ValueError) -> OpenError:
-    """Convert an error of the system to an error that names the file."""
+    """Convert a system error to a MissingFileError or an OpenError that names the file."""
     if isinstance(error, FileNotFoundError):
         return MissingFileError("no such file: correct the name", file=name)
     return OpenError(f"cannot be read: {describe_error(error)}", file=name)

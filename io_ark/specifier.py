@@ -93,8 +93,8 @@ class Range:
             columns: number of columns of a matrix, or None for a vector.
 
         Raises:
-            ValueError: the range is outside the object (as in Kaldi, it may exceed the rows by three), or has columns
-                although the object is a vector.
+            ValueError: the range is reversed or outside the object (as in Kaldi, it may exceed the rows by three), or
+                has columns although the object is a vector.
         """
         if columns is None and "," in self.text:
             raise ValueError(
@@ -103,10 +103,10 @@ class Range:
             )
         first_row, last_row = self.rows if self.rows is not None else (0, rows - 1)
         first_column, last_column = self.columns if self.columns is not None else (0, (columns or 0) - 1)
-        fits = first_row <= last_row and first_row < rows and last_row < rows + ROW_TOLERANCE
+        is_inside = first_row <= last_row and first_row < rows and last_row < rows + ROW_TOLERANCE
         if columns is not None:
-            fits = fits and first_column <= last_column < columns
-        if not fits:
+            is_inside = is_inside and first_column <= last_column < columns
+        if not is_inside:
             size = f"a vector of length {rows}" if columns is None else f"a matrix of {rows} x {columns}"
             raise ValueError(
                 f"the range [{self.text}] does not fit {size}: give the first and the last index, counted from 0"

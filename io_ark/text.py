@@ -31,7 +31,7 @@ def parse_integer(text: bytes | str) -> int:
 def split_words(line: str, splits: int = 0) -> list[str]:
     """Split a line into words at ASCII white space. ``str.split`` also splits at Unicode spaces, which Kaldi keeps.
 
-    ``splits`` is the maximum number of splits, or 0 for no limit. The last word is the remainder of the line.
+    ``splits`` is the maximum number of splits, after which the last word is the rest of the line, or 0 for no limit.
     """
     if splits == 0 and line.isprintable():  # A space is the only printable white space.
         return line.split()
@@ -85,7 +85,7 @@ def escape(text: str) -> str:
 
 
 def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Return an HTML table for Jupyter. It has no colors, so that it fits light and dark themes.
+    """Return an HTML table for Jupyter. It has no colors, so that it is readable in light and dark themes.
 
     Args:
         title: title above the table.

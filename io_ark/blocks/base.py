@@ -81,7 +81,7 @@ class Block:
         raise NotImplementedError
 
     def select(self, entries: Mask) -> Block:
-        """Return a block of the entries for which the boolean mask of shape (entries,) is true."""
+        """Return a block of the entries where ``entries``, a boolean mask of shape (number of entries,), is true."""
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
@@ -98,8 +98,8 @@ class Block:
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return a block of the results of ``function(key, value)`` with the same keys.
 
-        Small arrays of one type become an :class:`ArrayBlock`, and other results an :class:`ObjectBlock`. Entries for
-        which the function raises :class:`Skip` are dropped.
+        A single array, or small arrays of one dtype and number of dimensions, become an :class:`ArrayBlock`, and other
+        results an :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are dropped.
 
         Raises:
             MapError: the function failed. The error holds the results of the entries before the failure.
@@ -304,7 +304,10 @@ class ArrayBlock(Block):
 
 
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return an ArrayBlock for one array, or arrays of one dtype and ndim below 32 KiB each, else an ObjectBlock."""
+    """Return an ArrayBlock of one array, or of arrays that share dtype and ndim and have less than 32 KiB each.
+
+    Return an ObjectBlock of other values. :func:`_is_array` decides which arrays an ArrayBlock can hold.
+    """
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.from_values(keys, values)
     array_type = values[0].dtype, values[0].ndim
@@ -325,7 +328,7 @@ _START = np.arange(-1, 2)
 
 
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
-    """Return the entries of a binary archive as a block, or None if their bytes are unknown or in text.
+    """Return the entries of a binary archive as a block, or None if ``data`` is empty or has an object in text format.
 
     Args:
         keys: keys in the format of :attr:`Block.keys`.
@@ -364,6 +367,6 @@ def join_keys(keys: list[bytes]) -> bytes:
     return b"\n".join([*keys, b""])
 
 
-def select_keys(keys: bytes, entries: Mask) -> bytes:
-    """Return the keys of the entries for which the boolean mask of shape (entries,) is true."""
-    return join_keys([key for key, chosen in zip(keys.split(b"\n"), entries.tolist(), strict=False) if chosen])
+def select_keys(keys: bytes, mask: Mask) -> bytes:
+    """Return the keys, in the format of :attr:`Block.keys`, for which ``mask`` (entries,) is true."""
+    return join_keys([key for key, is_chosen in zip(keys.split(b"\n"), mask.tolist(), strict=False) if is_chosen])

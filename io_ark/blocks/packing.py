@@ -26,11 +26,11 @@ def _pack_arrays_in_c(
     _check_sizes(keys, shapes, dimensions, values)
     packed = np.empty(len(keys) + _MAX_HEADER_BYTES * len(shapes) + with_values * values.nbytes, np.uint8)
     offsets, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
-    used = NATIVE.get_function("ark_pack_arrays")(
+    byte_count = NATIVE.get_function("ark_pack_arrays")(
         keys, np.ascontiguousarray(shapes, np.int64), dimensions, ord("F") if values.itemsize == 4 else ord("D"),
         values.itemsize, values.view(np.uint8) if with_values else None, len(shapes), packed, offsets, ends,
     )  # fmt: skip
-    return packed[:used], offsets, ends
+    return packed[:byte_count], offsets, ends
 
 
 @NATIVE.twin(_pack_arrays_in_c)

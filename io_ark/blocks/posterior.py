@@ -29,8 +29,8 @@ def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights:
     if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
         raise ValueError(f"{len(integers)} integers and {len(weights)} weights do not match the counts of the frames")
     data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * (len(counts) + 1), np.uint8)
-    used = NATIVE.get_function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
-    lists: Posterior = marshal.loads(data.data[:used])
+    byte_count = NATIVE.get_function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
+    lists: Posterior = marshal.loads(data.data[:byte_count])
     return lists
 
 

@@ -118,7 +118,7 @@ class WaveBlock(Block):
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
 
     def select(self, entries: Mask) -> WaveBlock:
-        """Return a block of the entries for which the mask of shape (entries,) is true. No samples are copied."""
+        """Return a block of the entries where the mask ``entries`` is true. No samples are copied."""
         return replace(
             self,
             keys=select_keys(self.keys, entries),

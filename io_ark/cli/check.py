@@ -38,7 +38,7 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables, print their problems, and compare their keys. Return 1 if there is a problem, and 0 otherwise."""
+    """Check tables, compare keys of successive tables, and print the problems. Return 1 if there are any, else 0."""
     results = []
     for name in arguments.tables:
         progress = partial(show_progress, label=name)
@@ -75,7 +75,7 @@ def check_table(
     thread = threading.get_ident()  # Warnings of other threads may be about other tables.
 
     def collect_warning(record: logging.LogRecord) -> bool:
-        """Collect a warning about truncated audio, and return False, so that the warning is not logged."""
+        """Collect a warning about truncated audio, and return False to hide it. Return True for other log records."""
         if record.msg != TRUNCATED or record.thread != thread:
             return True
         truncated.append(record.getMessage())
@@ -107,10 +107,10 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
         if missing:
-            keys = f"the key {missing[0]} of {one.name} is missing"
+            problem = f"the key {missing[0]} of {one.name} is missing"
             if len(missing) > 1:
-                keys = f"{len(missing)} keys of {one.name} are missing, such as {missing[0]}"
-            problems.append(f"{other.name}: {keys}")
+                problem = f"{len(missing)} keys of {one.name} are missing, such as {missing[0]}"
+            problems.append(f"{other.name}: {problem}")
     if not problems and list(first.keys) != list(second.keys):
         problems.append(f"{second.name}: the keys are not in the order of {first.name}")
     return problems

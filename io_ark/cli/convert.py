@@ -194,7 +194,7 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     For a file with a single model, the names and arrays of the model are yielded instead.
 
     Raises:
-        FormatError: the file has a single array, which has no key.
+        FormatError: the file has a single array or number, which has no key, or a model has no arrays.
     """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
@@ -224,9 +224,9 @@ def _make_wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
-    """Yield a function that writes an entry. The function opens the table for the first entry that fits into it.
+    """Yield a function that writes an entry. The function opens the table for the first entry that it can store.
 
-    An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
+    An archive and its script file are emptied when they are opened, so they are not opened if every entry fails.
     The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.
     """
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)

@@ -21,7 +21,7 @@ KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark conv
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
-    """Iterate over the keys and arrays of the file ``path`` that :func:`write_csv` has written.
+    """Iterate over the keys and arrays of a CSV file in the format of :func:`write_csv`.
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
     does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
@@ -79,7 +79,7 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
 def _parse_numbers(
     rows: list[list[str]], number_type: type[int] | type[float], path: Path, key: str
 ) -> Array | ArkError:
-    """Convert rows of numbers to an array (rows, columns) of int32 or float32, or of 64 bits to keep all digits.
+    """Convert rows of strings to an array (rows, columns) of int32 or float32, or of 64 bits if 32 bits lose digits.
 
     Return an error that names the key if a value is not a number of this type, or does not fit into 64 bits.
     """
@@ -156,7 +156,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
 
 
 def _check_array(array: Array, key: str) -> None:
-    """Raise FormatError if CSV cannot store an array."""
+    """Raise FormatError if an array has no values, more than 2 dimensions, or a type that is not integer or float."""
     reason = ""
     if array.ndim > 2 or array.dtype.kind not in "iuf":
         reason = f"is a {array.ndim}-dimensional array of {array.dtype}, which CSV files cannot store: use .npz"

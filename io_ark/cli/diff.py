@@ -68,7 +68,7 @@ def diff(arguments: argparse.Namespace) -> int:
             file="standard input",
         )
     first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
-    compared = equal = close = 0
+    compared_count = equal_count = close_count = 0
     unpaired: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
     unreadable: list[str] = []  # Errors of entries without a partner. Errors of pairs are in `differing`.
@@ -82,7 +82,7 @@ def diff(arguments: argparse.Namespace) -> int:
             if not entry.is_without_key:
                 unpaired[arguments.second if one is None else arguments.first].append(key)
             continue
-        compared += 1
+        compared_count += 1
         if error := one.error or other.error:
             difference = _make_infinite_difference(key, f"unreadable: {error}")
         else:
@@ -92,16 +92,16 @@ def diff(arguments: argparse.Namespace) -> int:
         if difference.exceeds(arguments.tolerance):
             differing.append(difference)
         elif difference.is_zero:
-            equal += 1
+            equal_count += 1
         else:
-            close += 1
+            close_count += 1
     differs = bool(differing or unreadable or any(unpaired.values()))
     if arguments.json:
         print_json(
             {
-                "compared": compared,
-                "equal": equal,
-                "within_tolerance": close,
+                "compared": compared_count,
+                "equal": equal_count,
+                "within_tolerance": close_count,
                 "tolerance": arguments.tolerance,
                 "only_in_first": unpaired[arguments.first],
                 "only_in_second": unpaired[arguments.second],
@@ -119,9 +119,10 @@ def diff(arguments: argparse.Namespace) -> int:
     print(*lines, sep="\n", end="\n" * bool(lines))
     if remaining := len(unreadable) + len(differing) - len(lines):
         print(f"... and {remaining} more")
-    within = f", {close} within the tolerance" if arguments.tolerance else ""
+    within = f", {close_count} within the tolerance" if arguments.tolerance else ""
     failed = f", {len(unreadable)} unreadable" if unreadable else ""
-    print(f"{format_count(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different{failed}")
+    counts = f"{equal_count} equal{within}, {len(differing)} different{failed}"
+    print(f"{format_count(compared_count, 'key')} compared: {counts}")
     if largest.largest:
         print(f"largest difference: {largest.largest:.6g} ({escape(largest.key)}, at {list(largest.place)})")
     elif differing:
@@ -143,7 +144,7 @@ def _format_difference(difference: Difference) -> str:
 
 
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
-    """Yield the keys of two tables with the entries of both tables. A missing entry is None.
+    """Yield each key of two tables, with the entry of the first and of the second table, or None for a missing entry.
 
     Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
     tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key

@@ -40,7 +40,7 @@ _STORED_AS = {
 
 
 def get_access(arguments: argparse.Namespace) -> Access:
-    """Return the permission to run commands and to open URLs that the options of a command line grant."""
+    """Return the permission to run commands (unless ``--no-pipes``) and to open URLs (unless ``--no-network``)."""
     return Access(not arguments.no_pipes, not arguments.no_network)
 
 
@@ -70,7 +70,7 @@ class StoredEntry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """Numbers of an array, number or audio as an array. None for other objects and unreadable entries."""
+        """An array, a number or the samples of audio, as an array. None for other objects and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value

@@ -109,7 +109,7 @@ class Format:
     write: Write
 
     def entries(self, path: Path) -> Entries:
-        """Iterate over the keys and arrays of a file. An error of a library becomes a :class:`FormatError`."""
+        """Iterate over the keys and arrays (or errors) of a file. Raise FormatError for an error of a library."""
         arrays = self.read(path)
         while (entry := _call_library(lambda: next(arrays, None), path)) is not None:
             yield entry
@@ -177,7 +177,7 @@ def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") 
 
 
 def _read_npy(folder: Path) -> Entries:
-    """Yield the keys and arrays of the .npy files of a folder, in the order of the file names."""
+    """Yield the key and the array (or error) of each .npy file of a folder, in the order of the file names."""
     # Unlike iterdir, Path.glob would find no files in an unreadable folder instead of raising an error.
     for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), _read_or_return_error(functools.partial(load_npy, path), path)
@@ -185,7 +185,7 @@ def _read_npy(folder: Path) -> Entries:
 
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a folder with a .npy file for each array. It replaces an old folder only if no other file would be lost."""
+    """Write a folder of one .npy file per array. Raise FormatError if an old folder has other files."""
     _remove_unfinished(folder)
     try:
         with replace_folder(folder) as new:
@@ -196,7 +196,7 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_npz(path: Path) -> Entries:
-    """Yield the keys and arrays of a .npz file, in the order of the file."""
+    """Yield the key and the array (or error) of each member of a .npz file, in the order of the file."""
     with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
 
         def read_member(member: zipfile.ZipInfo) -> Array:
@@ -266,7 +266,7 @@ def _write_npz(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_tar(path: Path) -> Entries:
-    """Yield the keys and arrays of the .npy files of a tar file, which may be compressed. Other files are skipped."""
+    """Yield the key and the array (or error) of each .npy file in a tar file, which may be compressed."""
     with _open_foreign(lambda: tarfile.open(path, "r|*"), path) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
@@ -328,7 +328,7 @@ def _read_safetensors(path: Path) -> Entries:
 
 
 def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
-    """Call ``read``, which reads the header or an array of a safetensors file. Raise FormatError if it is invalid."""
+    """Call ``read``, which reads the header or an array of a safetensors file. Raise FormatError for invalid data."""
     try:
         return read()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -368,7 +368,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_hdf5(path: Path) -> Entries:
-    """Yield the keys and arrays of an HDF5 file's datasets. Refuse links to other files, and data in other files."""
+    """Yield the key and array (or error) of each dataset of an HDF5 file. Refuse links to, and data in, other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
@@ -378,10 +378,10 @@ def _read_hdf5(path: Path) -> Entries:
             if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
                 raise FormatError(f"{name}: is a link to another file: copy the data into this file", file=str(path))
             if isinstance(file.get(name, getlink=True), h5py.SoftLink):
-                links = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
+                link_access = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
                 # This limit refuses a chain of links, which may lead to another file.
-                links.set_nlinks(1)
-                h5py.h5o.open(file.id, name.encode(), links)
+                link_access.set_nlinks(1)
+                h5py.h5o.open(file.id, name.encode(), link_access)
             item = file[name]
             # A group is read once, because a link to an outer group would lead to an endless loop.
             if isinstance(item, h5py.Group) and item.id not in groups:
@@ -475,7 +475,7 @@ def _read_parquet(path: Path) -> Entries:
 
 
 def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Array:
-    """Convert ``numbers``, a ListScalar of pyarrow, to an array of this shape. Raise FormatError for null values."""
+    """Convert ``numbers``, a ListScalar of pyarrow, to an array of ``shape``. Raise FormatError for null values."""
     if shape is None or None in shape:
         raise FormatError("has a null value in the column shape: write the shape of the array", file=str(path))
     if not numbers.is_valid or numbers.values.null_count:
@@ -564,7 +564,7 @@ def _import_lhotse(path: Path) -> Any:
 
 
 def _read_lhotse(path: Path) -> Entries:
-    """Yield the keys and features of a lhotse manifest of features or cuts. Refuse features that are not in a file."""
+    """Yield the key and features (or error) of each item of a lhotse manifest. Refuse features outside files."""
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
     if manifest is None:
@@ -666,7 +666,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
 
 @contextlib.contextmanager
 def _open_foreign(open_file: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Open a file with ``open_file`` of another library, and convert its errors (see :func:`_call_library`)."""
+    """Open a file with a function of another library, and convert the errors of opening (see :func:`_call_library`)."""
     with _call_library(open_file, path) as file:
         yield file
 

@@ -116,8 +116,8 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
 
     If the new manifest is still in the temporary folder of a conversion, the conversion has failed or was killed, and
     the arrays that it added are removed, except arrays of ``kept_manifest``. Otherwise, the arrays that only the old
-    manifest names are removed. Then empty array folders are removed, and from each temporary folder the new manifest
-    and the list of obsolete arrays. Links are not followed.
+    manifest names are removed. Array folders that become empty are removed, and the new manifest and the list of
+    obsolete arrays are removed from each temporary folder. Links are not followed.
 
     Args:
         storage: the folder of the arrays.
@@ -157,7 +157,7 @@ def _is_added(temporary: Path) -> bool:
 
 
 def _iterate_keys(manifest: Path, storage: Path) -> Iterator[str]:
-    """Yield the keys of the arrays in the folder ``storage`` that a manifest of ark convert names."""
+    """Yield the keys of the arrays in the folder ``storage`` that a manifest of ``ark convert`` names."""
     for entry in _iterate_features(manifest):
         key = str(entry.get("storage_key"))
         if Path(str(entry["storage_path"])).name == storage.name and _KEY.fullmatch(key):

@@ -66,7 +66,7 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
         print(f"ark: {source}: has no file `text`, so the manifest has no transcripts", file=sys.stderr)
     speakers = directory.utt2spk if "utt2spk" in directory else {}
     durations = _measure_audio(source, utterances, segments is not None)
-    for segment, (duration, length) in zip(utterances, durations, strict=True):
+    for segment, (duration, audio_duration) in zip(utterances, durations, strict=True):
         key = segment.key
         if segment.recording not in recordings:
             yield (
@@ -79,17 +79,17 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
         if text is not None and key not in text:
             yield key, FormatError("has no line, so the manifest omits it: add a line", file=f"{source}/text", key=key)
             continue
-        if isinstance(length, ArkError):
-            yield key, length
+        if isinstance(audio_duration, ArkError):
+            yield key, audio_duration
             continue
-        audio = f"the recording {segment.recording} has {length:g} s of audio"
+        audio = f"the recording {segment.recording} has {audio_duration:g} s of audio"
         if duration <= 0:
             yield (
                 key,
                 FormatError(f"starts at {segment.start:g} s, but {audio}: remove the utterance", file=source, key=key),
             )
             continue
-        if segment.end > length + MAX_OVERSHOOT:
+        if segment.end > audio_duration + MAX_OVERSHOOT:
             yield key, FormatError(f"ends at {segment.end:g} s, but {audio}: correct the end", file=source, key=key)
             continue
         item: dict[str, Any] = {"audio_filepath": recordings[segment.recording]}
@@ -142,8 +142,8 @@ def _measure_audio(
         if lacks_end and name in errors:
             yield 0.0, errors[name]
             continue
-        length = durations.get(name, 0.0 if lacks_end else math.inf)
-        yield (length if lacks_end else min(segment.end, length)) - segment.start, length
+        audio_duration = durations.get(name, 0.0 if lacks_end else math.inf)
+        yield (audio_duration if lacks_end else min(segment.end, audio_duration)) - segment.start, audio_duration
 
 
 @write_atomically

@@ -82,16 +82,16 @@ class Moments:
         self.high = np.full(column_count, -np.inf)
 
     def add_rows(self, rows: np.ndarray[Any, Any]) -> None:
-        """Add an array of shape (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
+        """Update the moments with an array (rows, columns), by the formula of Chan, Golub and LeVeque (1979)."""
         values = rows.astype(np.float64)
         is_finite = np.isfinite(values)
         count = is_finite.sum(axis=0)
         mean = np.where(is_finite, values, 0).sum(axis=0) / np.maximum(count, 1)
         squares = (np.where(is_finite, values - mean, 0) ** 2).sum(axis=0)
         total = np.maximum(self.count + count, 1)
-        step = mean - self.mean
-        self.squares += squares + step**2 * self.count * count / total
-        self.mean += step * count / total
+        mean_difference = mean - self.mean
+        self.squares += squares + mean_difference**2 * self.count * count / total
+        self.mean += mean_difference * count / total
         self.count += count
         self.nan += np.isnan(values).sum(axis=0)
         self.infinite += np.isinf(values).sum(axis=0)

@@ -42,7 +42,7 @@ _PAGING: list[bool] = []  # Has an element while standard output goes to a pager
 def page_output(is_enabled: bool) -> Iterator[None]:
     """Send standard output through a pager ($PAGER, or ``less``) if ``is_enabled`` is true.
 
-    Do nothing if standard input or output is not a terminal.
+    Do nothing if standard input or output is not a terminal, or the pager cannot be started.
     """
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
@@ -69,7 +69,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items, and show progress on standard error: a tqdm bar on a terminal, else a line every 5 seconds."""
+    """Yield items, and show progress on standard error: a bar (on a terminal, if tqdm is installed) or lines."""
     if _is_terminal(sys.stderr):
         try:
             from tqdm import tqdm
@@ -78,9 +78,9 @@ def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
         else:
             yield from tqdm(items, desc=label, unit=" entries", delay=1.0, leave=False)
             return
-    printed = time.monotonic()
+    print_time = time.monotonic()
     for count, item in enumerate(items, 1):
         yield item
-        if time.monotonic() - printed >= PROGRESS_SECONDS:
-            printed = time.monotonic()
+        if time.monotonic() - print_time >= PROGRESS_SECONDS:
+            print_time = time.monotonic()
             print(f"{label}: {count} entries ...", file=sys.stderr)

@@ -178,12 +178,12 @@ class Signatures:
         """Decorate a function with an equivalent function in C, which is called instead if the library can be used.
 
         Args:
-            in_c: function with the same arguments and results. It returns NotImplemented for unsupported arguments.
+            in_c: equivalent function. If it returns NotImplemented, the decorated function is called.
             much_faster: True to warn if the library is missing, because ``in_c`` is at least 20 times as fast.
         """
 
         def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-            """Return a function that calls ``in_c`` if it can, and ``plain`` otherwise."""
+            """Return a function that calls ``in_c``, or ``plain`` without the library or after NotImplemented."""
 
             @functools.wraps(plain)
             def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -218,7 +218,7 @@ class Signatures:
 
     @functools.cache  # noqa: B019
     def get_structure(self, name: str) -> type[Structure]:
-        """Return the subclass of :class:`Structure` for the structure of the library that C declares as ``name``."""
+        """Return the subclass of :class:`Structure` for the C structure ``name`` of the library."""
         field_types = dict(field.split(":") for field in self._structures[name])
         bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}
         fields = []

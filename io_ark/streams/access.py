@@ -67,7 +67,7 @@ class Access(NamedTuple):
 
 
 def is_public(address: str) -> bool:
-    """Return True for a public IP address, and False for an address that is private, local, reserved or invalid."""
+    """Return True for a public IP address, and False for a private, local, multicast, reserved or invalid address."""
     import ipaddress  # Imported here, because an import at the top delays every program.
 
     try:

@@ -74,7 +74,7 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Map the whole file into memory at its present size, and return the map.
+        """Return a memory map of the whole file at its present size. Map the file again only if its size has changed.
 
         Raises:
             OpenError: the file cannot be mapped.
@@ -229,7 +229,7 @@ def retry_when_out_of_descriptors(function: Callable[..., Opened], *arguments: A
     for seconds in _RETRY_SECONDS:
         time.sleep(seconds)
         with _retry_lock:
-            _close_cached_files(keep_fewer=not seconds)
+            _close_cached_files(keep_fewer=not seconds)  # The first retry, after 0 seconds, also reduces the limits.
             try:
                 return function(*arguments)
             except OSError as error:

@@ -158,8 +158,8 @@ def _open_pipe(command: str, access: Access) -> Input:
     if (status_and_data := run_in_process(command, start)) is not None:
         status, data = status_and_data
         return Input(StreamSource(BytesIO(data), f"{command}|"), lambda: status)
-    process, reading = start(command)
-    raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
+    process, read_end = start(command)
+    raw = open(read_end, "rb", buffering=0)  # noqa: SIM115 (closed below)
     parent = os.getpid()
 
     def close() -> int:

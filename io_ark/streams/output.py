@@ -157,7 +157,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write a bytes-like object. Small writes are buffered. Large writes go to the operating system at once.
+        """Write a bytes-like object. Small writes are buffered. Large writes are passed to the system immediately.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
@@ -254,7 +254,7 @@ class Output(ClosedOnExit):
         )
 
     def _send(self, data: Any) -> None:
-        """Pass the buffered bytes and then ``data`` to the operating system. Raise WriteError on failure."""
+        """Flush the output in ``follows``, and send the buffered bytes and ``data``. Raise WriteError on failure."""
         self._is_broken = True
         if self.follows is not None:
             self.follows.flush()
@@ -317,7 +317,7 @@ def open_output(
 
     Raises:
         SpecifierError: the wxfilename is invalid.
-        OpenError: the file or standard output cannot be opened.
+        OpenError: the file or standard output cannot be opened, or ``append`` is true for a URL.
         WriteError: bytes that Python has buffered for standard output cannot be written.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
@@ -377,10 +377,10 @@ def _open_standard_output() -> Output:
 def _open_output_pipe(command: str, access: Access) -> Output:
     """Start a command in a shell, and return an output that writes to it. Closing the output waits for the command."""
     access.check_command(command)
-    child, writing = spawn(command, 0, f"|{command}")
-    raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
+    child, write_end = spawn(command, 0, f"|{command}")
+    raw = open(write_end, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
-    def finish() -> None:  # Not called in a forked process, which cannot wait for the command.
+    def finish() -> None:  # A forked process does not call this, because it cannot wait for the command.
         raw.close()
         status = wait_for(child)
         if status:

@@ -47,7 +47,7 @@ class Deletion:
 
 
 def interrupt_later() -> None:
-    """Raise KeyboardInterrupt in the main thread in 50 ms.
+    """Raise KeyboardInterrupt in the main thread after 50 ms.
 
     The delay lets a calling ``__del__`` method return first, because Python drops exceptions of ``__del__``.
     """

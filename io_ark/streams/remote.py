@@ -72,7 +72,7 @@ class _Connection:
 
 
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
-    """Return the file system of a URL in fsspec, and the path of the file in the file system.
+    """Return fsspec's file system for a URL, and the path of the file in it.
 
     Raises:
         OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
@@ -178,7 +178,7 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
 
     Raises:
         FileNotFoundError: the server does not have the file.
-        _StatusError: the server returns the status of another error.
+        _StatusError: the status of the answer is not 200, 206, 404, 410 or 416.
         OpenError: the server sends the bytes too slowly.
     """
     import asyncio  # Imported here, because an import at the top delays every program.
@@ -208,6 +208,7 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
         if answer.status == 200 and size is None:
             size = answer.content_length
         try:
+            # One byte more than requested would show that the server ignores the range.
             data = await _read_up_to(answer.content, stop - start + 1)
         except asyncio.TimeoutError as error:
             if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for its other timeouts.
@@ -245,7 +246,10 @@ def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" for any."""
+    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" for any.
+
+    The answer may have another version, which the caller must refuse.
+    """
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     request = {"http": _request_by_http, "https": _request_by_http, "s3": _request_from_s3}.get(protocol)
     if request is None or (request is _request_from_s3 and not version):
@@ -279,7 +283,7 @@ class RemoteFile:
         self._span = 0, b""  # Offset and content of the bytes that were fetched last.
         self._ahead = _MIN_REQUEST_BYTES  # Number of bytes that the next request asks for, if it needs fewer.
         self._typical = _MIN_REQUEST_BYTES  # Running mean of the number of bytes read between two jumps.
-        self._run = 0  # Offset to which the last jump led.
+        self._run_start = 0  # Offset to which the last jump led.
         self.size, self._version = self._request_first_bytes()
 
     def _request_first_bytes(self) -> tuple[int, str]:
@@ -355,10 +359,11 @@ class RemoteFile:
         if begin <= offset <= end + self._ahead and end > 0:
             self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)
         else:
-            bytes_read = max(end - self._run - self._ahead // 2, _MIN_REQUEST_BYTES)
+            # About half of the bytes of the last request are assumed to be unread.
+            bytes_read = max(end - self._run_start - self._ahead // 2, _MIN_REQUEST_BYTES)
             self._typical = (self._typical + min(bytes_read, _MAX_REQUEST_BYTES // 8)) // 2
             self._ahead = max(_MIN_REQUEST_BYTES, self._typical)
-            self._run = offset
+            self._run_start = offset
 
     def _fetch(self, start: int, stop: int) -> bytes:
         """Request the bytes ``start`` to ``stop - 1``. Raise OpenError if other bytes arrive or the file changed."""
@@ -429,7 +434,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the HTTP status of an error, its message on one line, or the name of its type."""
+    """Describe an error by its HTTP status, its message on one line, or its type."""
     status = getattr(error, "status", None)
     description = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
     name = type(error).__name__  # FSTimeoutError of fsspec has no text.

@@ -325,10 +325,10 @@ class Source:
         return match.start() if match else self._end
 
     def check_available(self, count: int) -> None:
-        """Check that ``count`` more bytes may be available, without reading them.
+        """Raise an error if fewer than ``count`` more bytes are known to be available. Nothing is read.
 
         Raises:
-            TruncatedError: fewer bytes are available.
+            TruncatedError: fewer bytes are available. A source of unknown length does not raise it.
             FormatError: ``count`` is negative.
         """
         if count < 0:
@@ -346,12 +346,12 @@ class Source:
         )
 
     def _fill(self, count: int) -> bool:
-        """Fill the window with at least ``count`` unread bytes, or fewer at the end. Return False if none is left."""
+        """Fill the window with ``count`` or more unread bytes, or fewer at the end. Return False if no byte is left."""
         return self._at < self._end  # The window of this class already has all bytes.
 
     def _read_past_window(self, target: memoryview, size: int) -> None:
         """Fill ``target`` with the bytes after the window. Errors contain ``size``, the size of the object in bytes."""
-        self._raise_truncated(size, size - len(target))
+        self._raise_truncated(size, size - len(target))  # The window of this class already has all bytes.
 
     def _read_chunks(self, size: int) -> bytearray:
         """Read ``size`` bytes of a stream that may end earlier. Memory grows only as bytes arrive."""
@@ -441,7 +441,7 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read bytes of the stream into ``target``. Return their number, 0 at the end. Errors name ``offset``."""
+        """Read bytes of the stream into ``target``. Return their number, or 0 at the end. Errors name ``offset``."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:
@@ -490,10 +490,10 @@ class FileSource(StreamSource):
         size: size of the file in bytes.
         name: name for error messages.
         owner: object that closes the descriptor when it is deleted.
-        ahead: True to read bytes after an object in the same call, because the next object is probably needed, too.
+        ahead: True to read bytes after an object in the same call, because the next object will probably be read.
     """
 
-    _first = HEADER_WINDOW  # Bytes to read after a jump. A small object that exceeds them makes them SMALL_WINDOW.
+    _first = HEADER_WINDOW  # Bytes to read after a jump. Raised to SMALL_WINDOW once a small object needs more.
     _step = 2 * SMALL_WINDOW
     _successive = False  # True while successive objects are read with `take`, which then reads more bytes at once.
 
@@ -517,7 +517,7 @@ class FileSource(StreamSource):
     def reach(self, offset: int) -> bool:
         """Seek to an offset and return True. Return False if the offset is beyond the known end of the file.
 
-        The window is read again unless it contains the offset.
+        The window is read again, unless this source reads ahead and the window contains the offset.
         """
         if self._ahead and 0 <= offset - self._base < self._end:
             self._at = offset - self._base
@@ -533,7 +533,7 @@ class FileSource(StreamSource):
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read ``size`` bytes at an offset of the file without moving.
+        """Read ``size`` bytes at an offset of the file, and keep the position of this source.
 
         Raises:
             TruncatedError: the file has fewer bytes after the offset.
@@ -595,7 +595,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
-        """Consume bytes. If the window lacks them, read a new window, with bytes ahead if objects follow each other."""
+        """Consume bytes. If the window lacks them, read a new window, which is larger if objects are read in order."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.

@@ -30,7 +30,7 @@ def _pread(descriptor: int, size: int, offset: int) -> bytes:
 
 
 def _preadv(descriptor: int, targets: Sequence[Any], offset: int) -> int:
-    """Fill buffers one after another with the bytes from an offset on, and return the number of bytes read."""
+    """Fill buffers in turn with the bytes from an offset on, and return the number of bytes, like ``os.preadv``."""
     filled = 0
     for target in targets:
         view = memoryview(target).cast("B")

@@ -52,7 +52,7 @@ def is_replaceable(path: Path) -> bool:
 
 
 def resolve_target(path: Path, *, follow: bool = False) -> Path:
-    """Return the path to which a temporary file for ``path`` is renamed, with all links in the folder's path resolved.
+    """Return the absolute path that a temporary file for ``path`` will replace. Links to its folder are resolved.
 
     Args:
         path: the file to be written.

@@ -78,7 +78,7 @@ class SequentialTableReader(Table):
 
     @property
     def done(self) -> bool:
-        """True if all entries have been read, so there is no current entry. Raises TableError after a failed read."""
+        """True if all entries have been read. Raises TableError if the reader is closed, or a read has failed."""
         self._check_open()
         if self._current is None:
             with as_table_error():
@@ -87,12 +87,12 @@ class SequentialTableReader(Table):
 
     @property
     def key(self) -> str:
-        """Key of the current entry."""
+        """Key of the current entry. Raises TableError if there is no current entry."""
         return self._get_entry()[0]
 
     @property
     def value(self) -> Any:
-        """Value of the current entry, which is loaded once."""
+        """Value of the current entry, which is loaded once. Raises TableError if no readable entry is current."""
         if not self._value:
             load = self._get_entry()[1]
             with as_table_error():
@@ -230,7 +230,7 @@ class TableWriter(Table):
         self.write(key, value)
 
     def flush(self) -> None:
-        """Pass all buffered entries to the operating system. Raise TableError if the writer is closed or fails."""
+        """Pass buffered entries to the operating system. Raise TableError if the writer is closed or a write fails."""
         with as_table_error():
             self._get_table(None).flush()
 

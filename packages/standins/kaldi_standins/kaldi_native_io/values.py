@@ -291,7 +291,7 @@ class WaveInfo:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds, rounded to float32."""
+        """Duration in seconds, rounded to float32. It is negative if the header lacks the number of samples."""
         return _compute_duration(self.sample_count, self.sample_freq) if self.sample_freq else 0.0
 
     @property

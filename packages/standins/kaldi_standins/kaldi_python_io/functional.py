@@ -18,6 +18,8 @@ Array = npt.NDArray[Any]
 def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
     """Read a matrix (rows, columns), such as CMVN statistics: float64 for a matrix in double precision, else float32.
 
+    A sparse matrix becomes a list of rows, which are lists of pairs (column, (value,)).
+
     Args:
         file: path, with an optional offset or range (``a.ark:123[0:9]``), or a command that ends in ``|``.
         pipes: False to refuse commands.

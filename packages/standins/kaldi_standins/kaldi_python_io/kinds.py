@@ -23,14 +23,14 @@ class FloatCodec(Codec[Any]):
     """
 
     def __init__(self, kind: Literal["matrix", "vector", ""] = "") -> None:
-        self._name: Literal["matrix", "vector", ""] = kind
+        self._kind: Literal["matrix", "vector", ""] = kind
 
     def read(self, source: Source) -> Any:
         head = source.peek(5)  # The binary marker of two bytes, and a token such as "FV " (vector) or "FM " (matrix).
-        if head[:4] == BINARY_MARKER + b"SM" and self._name != "vector":
+        if head[:4] == BINARY_MARKER + b"SM" and self._kind != "vector":
             return _to_lists(codec("sparse-matrix").read(source))
         is_vector = head[3:4] == b"V" if head[:2] == BINARY_MARKER else detect_kind(source)[0] == "vector"
-        return AsStored(self._name or ("vector" if is_vector else "matrix")).read(source)
+        return AsStored(self._kind or ("vector" if is_vector else "matrix")).read(source)
 
 
 def _to_lists(matrix: SparseMatrix) -> list[list[tuple[int, tuple[float]]]]:
@@ -42,7 +42,7 @@ def _to_lists(matrix: SparseMatrix) -> list[list[tuple[int, tuple[float]]]]:
 
 
 class ExampleCodec(Codec[list[dict[str, Any]]]):
-    """Codec of training examples as lists of dictionaries."""
+    """Codec of training examples as lists with a dictionary (name, index, matrix) for each input and output."""
 
     def read(self, source: Source) -> list[dict[str, Any]]:
         example: NnetExample = codec("nnet-example").read(source)
