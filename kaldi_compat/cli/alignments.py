@@ -82,7 +82,7 @@ def limit_entries(max_count: int, posteriors: PosteriorArrays) -> PosteriorArray
 
 
 def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse the entries of each frame, as GNU's hash table does if no two integers of a frame share a bucket."""
+    """Reverse each frame's entries, as GNU's hash table does if no two integers of the frame share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
@@ -113,8 +113,8 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
-    for mask, entries in ((~is_second, first), (is_second, second)):
-        integers[mask], weights[mask] = entries.integers, entries.weights
+    for mask, posteriors in ((~is_second, first), (is_second, second)):
+        integers[mask], weights[mask] = posteriors.integers, posteriors.weights
     return PosteriorArrays(counts.sum(axis=1), integers, weights), is_second
 
 
@@ -151,9 +151,9 @@ def require_single_file(name: str) -> str:
 def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table such as phones.txt, with a symbol and its number on each line. Return symbols by number.
 
-    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have the same
-    number, the first symbol is returned for the numbers of the first lines as long as they are 0, 1, 2 and so on, and
-    the last symbol for other numbers.
+    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols share a number,
+    the last symbol is returned. Exception: if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
+    their first symbol.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.

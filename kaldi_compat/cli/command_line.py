@@ -124,8 +124,9 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Return an option and its value as one word, with ``=`` between them.
 
-    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``. An unknown
-    option is returned unchanged, and an option without its value raises UsageError.
+    A value in the next argument is removed from ``following``. For a boolean ``name``, ``--no-name`` becomes
+    ``--name=false``. An unknown option, or a boolean without a value, is returned unchanged. Another option without a
+    value raises UsageError.
     """
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))

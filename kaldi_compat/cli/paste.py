@@ -106,7 +106,7 @@ def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
 def paste_columns(
     parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-    """Concatenate the columns of matrices, cut to the rows of the shortest matrix.
+    """Concatenate the columns of each entry's matrices, after cutting them to the number of rows of the shortest one.
 
     Args:
         parts: for each table, the matrix of each entry.

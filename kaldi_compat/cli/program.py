@@ -198,7 +198,7 @@ class Program:
 def program(
     name: str, text: str, options: type[Any] = NoOptions, *, min_arguments: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
-    """Return a decorator that makes a :class:`Program`, which explains the parameters, from its function ``run``."""
+    """Return a decorator that makes a :class:`Program` from its function ``run``. The class explains the parameters."""
     return lambda run: Program(name, text, options, run, min_arguments)
 
 

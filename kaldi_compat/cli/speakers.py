@@ -138,7 +138,7 @@ class Trials:
         return counts
 
     def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
-        """Score the pairs of keys that both have values. Stop before the pair that causes an error. Log missing keys.
+        """Score the pairs whose keys both have values. Stop before the pair that causes an error. Log missing keys.
 
         Returns:
             The scored pairs, their scores, and the error, or None if all pairs could be read and scored.

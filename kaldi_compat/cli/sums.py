@@ -106,7 +106,7 @@ def split_by_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
 
 
 def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
-    """Add the entries of a block, which must have one shape, to ``total`` in order. An empty ``total`` means zeros."""
+    """Return ``total`` plus the entries of a block of one shape, added in order. An empty ``total`` means zeros."""
     terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
     terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
     result: Doubles = np.add.accumulate(terms, axis=0)[-1]

@@ -235,7 +235,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 self.find_values(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
-        """Store the values under keys. If a value cannot be read, store its key with the error, and raise the error."""
+        """Store the value of each key, or None for a missing key. Store the first error with its key, and raise it."""
         self._values_by_key, self._failure = {}, None
         try:
             values = self.get_many(keys)

@@ -41,7 +41,7 @@ class Options(CmvnOptions):
 
 @program("apply-cmvn", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table, or copy it with --norm-means=false, and return the exit status."""
+    """Normalize a table of features (with --norm-means=false, copy it unchanged), and return the exit status."""
     if not options.norm_means:
         counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)
@@ -88,7 +88,8 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
         options: options of the program.
 
     Raises:
-        FeatureError: the statistics do not fit the features.
+        FeatureError: the statistics and the features differ in dimension, a count is below 1, or
+            ``options.norm_vars`` needs variances that are missing or not finite.
     """
     feats = stack_rows(block)
     check_statistics(statistics if len(statistics) > 1 else statistics[0], feats.shape[1], options)

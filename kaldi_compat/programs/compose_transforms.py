@@ -112,7 +112,8 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
     Args:
         block: block with the keys of the entries.
         a: transforms (entries, out, middle), or one transform (out, middle) for all entries, applied last.
-        b: transforms that are applied first, (entries, middle, dim) or (middle, dim).
+        b: transforms that are applied first, (entries, middle, dim) or (middle, dim). With ``options.b_is_affine``, its
+            last column is an offset. A column more in ``a`` than rows in ``b`` is an offset, too.
         options: options of the program.
 
     Raises:

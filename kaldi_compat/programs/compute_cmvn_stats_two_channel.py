@@ -60,9 +60,9 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Return the pairs of utterances of all calls with two utterances. Utterances of other calls form groups of one.
+    """Return groups of utterances: a pair for each call with two utterances, and groups of one for other calls.
 
-    The calls are sorted by name.
+    The groups are sorted by the name of the call. Calls without two utterances are logged.
 
     Args:
         lines: lines of the file, with an utterance, its call, and its channel.

@@ -65,7 +65,7 @@ class Options(BaseOptions):
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
-    """Write each segment, and return the exit status: 0 if at least one segment is written, otherwise 255."""
+    """Write the features of each segment. The status is 0 if at least one segment is written, otherwise 255."""
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.open_lookup("matrix", source)
@@ -87,7 +87,7 @@ def group_by_recording(lines: list[str]) -> Iterator[list[str]]:
 def cut_segments(
     lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts
 ) -> Iterator[Block]:
-    """Yield one block with the features of the segments of ``lines``. Log and count segments that cannot be cut.
+    """Yield one block with the features of the segments of ``lines``. Count segments, and log segments that fail.
 
     Raises:
         ArkError: a recording cannot be read. The block with the earlier segments is yielded first.

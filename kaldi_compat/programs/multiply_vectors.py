@@ -41,7 +41,7 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
 def multiply_vectors(
     factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Vector, Lengths]:
-    """Multiply vectors element by element, truncated to the shortest vector of an entry.
+    """Multiply the vectors of each entry element by element, after cutting them to the length of the shortest one.
 
     ``factors[t][e]`` is the vector of entry e in table t. ``keys`` are the keys of the entries, for messages, and
     ``tolerance`` is the maximum difference between the lengths of an entry's vectors.

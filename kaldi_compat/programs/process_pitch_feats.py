@@ -26,7 +26,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if not is_without_gaps(tracks):  # smooth_ragged() takes only tracks without gaps.
+        if not is_without_gaps(tracks):  # smooth_utterances() takes only tracks without gaps.
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_utterances(tracks, block.compute_row_bounds(), options))
 

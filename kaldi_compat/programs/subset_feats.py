@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the subset. As in Kaldi, the status without a list is 0 even for an empty table."""
+    """Copy the first entries, or entries that a list chooses. As in Kaldi, the status without a list is always 0."""
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):
