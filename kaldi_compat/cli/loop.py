@@ -330,6 +330,6 @@ def convert_table(
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return the packed form of a block, which is faster to write, or the block itself if the writer cannot use it."""
+    """Return a block packed, for faster writing. Return it unchanged if it or ``writer`` does not support packing."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -98,7 +98,7 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
 
 
 def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
-    """Concatenate arrays along the first axis, cut to their ``lengths``. A single array is not copied."""
+    """Cut arrays to their ``lengths``, and concatenate them along the first axis. A single array is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

@@ -228,7 +228,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
     def prefetch(self, keys: Sequence[str]) -> None:
         """Look up several keys at once, before they are looked up one by one.
 
-        An error is raised later, when its key is looked up.
+        An error is raised later, when its key is looked up. Do nothing if the table allows only one look-up of a key.
         """
         if not self.allows_one_lookup:
             with suppress(ArkError):

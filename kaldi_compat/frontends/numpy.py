@@ -314,7 +314,7 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        """Return the first needed frame, rounded down to the stride, so that windows begin as in whole utterances."""
+        """Return the first needed frame, a multiple of the stride, so that windows begin as in whole utterances."""
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

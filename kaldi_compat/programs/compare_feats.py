@@ -90,7 +90,7 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
         with themselves, and of the first with the second features.
 
     Raises:
-        Skip: an utterance cannot be compared. The exception has Kaldi's warning.
+        Skip: the second table lacks an utterance, the dimensions differ, or the features are empty.
         FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
     others = table.require_values(block, lambda key: f"Second table has no feature for utterance {key}")
