@@ -26,7 +26,7 @@ PART_FRAMES = 1 << 13  # Largest number of frames of a part, so that the arrays 
 
 
 def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return a block with the keys and the numbers of frames of ``block``, and the entries of ``posteriors``."""
+    """Return a copy of ``block`` with the entries of ``posteriors``. The keys and the numbers of frames are kept."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
@@ -43,7 +43,7 @@ def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors
 
 
 def get_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
-    """Return the index of the frame of each entry of posteriors, (entries,)."""
+    """Return the index of the frame to which each entry of posteriors belongs, (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 

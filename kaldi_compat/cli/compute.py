@@ -72,7 +72,7 @@ class VtlnOptions(ApplicationOptions):
 
 
 def select_feature_options(cls: type[Options], options: Any) -> Options:
-    """Make a feature's options, of type ``cls``. Each field has the value of the same field of ``options``."""
+    """Make the options ``cls`` of a feature from a program's ``options``, which have fields with the same names."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
@@ -236,7 +236,7 @@ class SpectralExtractor:
 
 
 def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
-    """Return the object that computes a feature with the engine and on the device that the options name.
+    """Return the object that computes a feature. The options name its engine and its device.
 
     Raise :class:`OptionError` if the engine cannot compute the feature or use the device, or there is no such device.
     """

@@ -167,7 +167,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
     """Raise an error of an entry, after adding the key to its message.
 
-    Errors that are of another library, or that already name a key, are raised unchanged.
+    An error of another library, or an ArkError that already has a key, is raised unchanged.
     """
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
@@ -202,7 +202,7 @@ def stack_rows(block: ArrayBlock) -> Matrix:
     """Return the rows of all matrices of a block as one matrix, (rows, columns).
 
     Raises:
-        Skip: a block of several matrices has matrices of different numbers of columns, or an empty matrix.
+        Skip: in a block of several matrices, the numbers of columns differ, or a matrix is empty.
     """
     rows = block.join_rows()
     if rows is None:
@@ -214,7 +214,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
     """Return the matrices of a block as one array, (entries, rows, columns).
 
     Raises:
-        Skip: a block of several matrices has matrices of different shapes, or an empty matrix.
+        Skip: in a block of several matrices, the shapes differ, or a matrix is empty.
     """
     matrices = block.stack()
     if matrices is None:
@@ -317,7 +317,7 @@ def convert_table(
 
     Args:
         function: function from a block to a block.
-        kind, kind_out: kinds of the objects of the input and the output; None for the same kind.
+        kind, kind_out: kinds of the objects of the input and the output. If ``kind_out`` is None, it is ``kind``.
         source: rspecifier of the input.
         target: wspecifier of the output.
         output_first: True to open the output before the input, as some of Kaldi's programs do.

@@ -32,7 +32,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:
-            """Combine the entries of a block of the first table with those of the other tables."""
+            """Combine each entry of a block with the entries that the other tables have under its key."""
             other_arrays = [
                 table.require_values(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
@@ -106,7 +106,7 @@ def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
 def paste_columns(
     parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-    """Concatenate the columns of each entry's matrices, after cutting them to the number of rows of the shortest one.
+    """Cut the matrices of each entry to the rows of the shortest matrix, and concatenate their columns.
 
     Args:
         parts: for each table, the matrix of each entry.

@@ -84,7 +84,7 @@ class Trials:
     score: Callable[[list[Any], list[Any]], Vector]
 
     def write_scores(self, source: str, target: str, *tables: str) -> Counts:
-        """Write a line for each trial with a score, and count the trials with and without a score.
+        """Write a line for each trial that has a score, and count the trials with and without a score.
 
         The mean and the standard deviation of the scores are logged.
 

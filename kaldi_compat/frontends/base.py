@@ -130,7 +130,7 @@ def load_preset(
 
     Raises:
         OptionError: the preset is unknown, or takes no statistics.
-        FeatureError: the statistics cannot be read, or their number of columns is wrong.
+        FeatureError: the statistics cannot be read, or do not have the number of columns of the features.
     """
     result = Preset.of(preset)
     if dither is not None:

@@ -63,7 +63,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
         def copy_block(block: Block) -> Block:
-            """Return a block of matrices, compressed if an option asks for it, and write their numbers of frames."""
+            """Return the matrices, compressed with --compress. With --write-num-frames, write the numbers of frames."""
             matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
             result = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames_writer is not None:

@@ -104,7 +104,7 @@ class Vectors:
     ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        A vector is the mean of a number of utterances, which ``num_utts`` lists, or of one utterance if it is None.
+        ``num_utts`` lists how many utterances each vector is the mean of. None stands for one utterance per vector.
         Vectors are scaled if ``options.normalize_length`` is True.
 
         Raises:

@@ -22,7 +22,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
     """Compute features from a table of pitch tracks without gaps, and return the exit status."""
 
     def smooth_block(block: ArrayBlock) -> Block:
-        """Smooth the tracks of a block, for all utterances at once if possible."""
+        """Smooth the tracks of a block, one by one if a track has a gap."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")

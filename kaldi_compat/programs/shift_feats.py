@@ -37,7 +37,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
-    """Shift features in time. Row ``r`` of the result is input row ``r - shift``, or the nearest row that exists.
+    """Shift features in time. Row ``r`` of the result is input row ``r - shift``, clipped to the utterance.
 
     Args:
         block: features of the utterances.

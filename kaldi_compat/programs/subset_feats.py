@@ -72,7 +72,7 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
-    """Return the set of the first words of the lines of a file. Raise :class:`OptionError` if a line is blank."""
+    """Return the first word of each line of a file, as a set. Raise :class:`OptionError` if a line is blank."""
     fields = [split_words(line) for line in read_lines(rxfilename)]
     if [] in fields:
         raise OptionError(f"line {fields.index([]) + 1} of {rxfilename} is empty: remove the line")

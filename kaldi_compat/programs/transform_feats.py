@@ -44,7 +44,7 @@ class LogDeterminants:
     last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
 
     def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
-        """Add the log determinant of a transform once for each of ``num_frames`` frames of ``dim`` dimensions.
+        """Add the log determinant of a transform of ``dim``-dimensional frames, multiplied by ``num_frames``.
 
         Transforms to more than ``dim`` dimensions are not counted. Singular transforms are logged and not counted.
         """
