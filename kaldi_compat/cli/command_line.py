@@ -125,8 +125,8 @@ def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
     """Return an option and its value as one word, with ``=`` between them.
 
     A value in the next argument is removed from ``following``. For a boolean ``name``, ``--no-name`` becomes
-    ``--name=false``. An unknown option, or a boolean without a value, is returned unchanged. Another option without a
-    value raises UsageError.
+    ``--name=false``. An option with ``=``, an unknown option, or a boolean without a value is returned unchanged. Any
+    other option without a value raises UsageError.
     """
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))

@@ -79,7 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat frontend`` with the arguments ``argv``, by default those of the process.
+    """Run ``kaldi-compat frontend`` with the arguments ``argv``, by default ``sys.argv[2:]``.
 
     Return the exit status: 0 for success, 1 if ``check`` finds a difference, 2 for an invalid command line, and 255 for
     other errors.
