@@ -64,12 +64,12 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             statistics = global_statistics if table is None else table.require_values(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip  # Asks the caller to split the block.
-            replaced = replace_statistics(np.stack(statistics), skipped_dims)
-            used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
+            used_statistics = replace_statistics(np.stack(statistics), skipped_dims)
+            used_sums = used_statistics[:, : 1 + options.norm_vars]  # Without norm_vars, sums of squares are not used.
             if not np.isfinite(used_sums.sum()):
                 names = [statistics_source] if table is None else block.decode_keys()
                 check.check_arrays(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
-            return normalize_block(block, replaced, options)
+            return normalize_block(block, used_statistics, options)
 
         counts = map_table(blocks, writer, normalize_features)
     statistics_names = "mean and variance" if options.norm_vars else "mean"
