@@ -31,14 +31,14 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames into parts that fit into the cache. Yield one part of each set."""
+    """Split sets of posteriors of the same frames into parts for the cache. Yield tuples with one part of each set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
 
 
 def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Apply ``function``, which must treat each frame alone, to parts of posteriors, and concatenate the results."""
+    """Apply ``function``, which must process frames independently, to parts of posteriors. Concatenate the results."""
     return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 

@@ -231,7 +231,7 @@ def stack_vectors(block: ArrayBlock) -> Vector:
 
 
 def require_one_entry(block: Block, value: Any) -> Any:
-    """Return ``value``, which is computed for one entry at a time. Raise Skip if the block has several entries."""
+    """Return ``value``, unless the block has several entries: then raise Skip, so that the caller splits the block."""
     if len(block) > 1:
         raise Skip  # Asks the caller to split the block.
     return value

@@ -91,7 +91,7 @@ def prepare_audio(
 def _subtract_mean(audio: Array, row_lengths: Any) -> Array:
     """Subtract the mean of each row from all samples of the row.
 
-    ``row_lengths`` are the numbers of valid samples of the rows, (B,), or None. All later samples must be 0.
+    ``row_lengths`` are the numbers of valid samples of the rows, (B,), or None. The other samples must be 0.
     """
     xp = get_namespace(audio)
     count = audio.shape[-1] if row_lengths is None else xp.clip(row_lengths, 1, None)[..., None]

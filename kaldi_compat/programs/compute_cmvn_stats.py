@@ -189,7 +189,7 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
 def write_global_sum(
     blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, check: FiniteCheck, *, binary: bool
 ) -> Counts:
-    """Write the statistics of all utterances together in single precision, and return the counts.
+    """Write single-precision statistics of all utterances together, and count added and skipped utterances.
 
     Without features, write an empty matrix.
     """

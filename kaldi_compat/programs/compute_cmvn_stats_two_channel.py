@@ -60,7 +60,7 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Return groups of utterances: a pair for each call with two utterances, and groups of one for other calls.
+    """Return groups of utterances: a pair for each call with two utterances, otherwise one group per utterance.
 
     The groups are sorted by the name of the call. Calls without two utterances are logged.
 

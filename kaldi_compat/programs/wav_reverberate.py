@@ -127,7 +127,7 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
 
 
 def parse_numbers(text: str, name: str) -> list[float]:
-    """Parse comma-separated numbers. For another string, raise :class:`OptionError` with a message about ``name``."""
+    """Parse comma-separated numbers. For an invalid string, raise OptionError with a message about ``name``."""
     numbers = [parse_real(part, FLOAT32_END) for part in text.split(",") if part]
     require(None not in numbers, f"{name}: expected comma-separated numbers, not {text!r}")
     return [number for number in numbers if number is not None]
