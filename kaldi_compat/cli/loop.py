@@ -136,10 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, but write nothing. Count the entries in ``counts``, and return it.
-
-    Without ``counts``, count them in a new object.
-    """
+    """Call ``function(block)`` for each block, and write nothing. Return the counts, added to ``counts`` if set."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass

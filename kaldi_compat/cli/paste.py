@@ -48,7 +48,6 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
     """Combine the objects of single files, write the file ``target``, and return the exit status.
 
     The status is 1 if the objects cannot be combined, which is logged as a warning, otherwise 0.
-
     ``combine`` combines the objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`).
     ``label`` is the name of the result in the log.
     """

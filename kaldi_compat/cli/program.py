@@ -204,9 +204,7 @@ def program(
 
 @contextmanager
 def read_wave_files_as_kaldi() -> Iterator[None]:
-    """Within this context, read only 16-bit linear wave files, as Kaldi does, unless KALDI_COMPAT_WAV is "any".
-
-    With "any", wave files of any encoding are read.
+    """Within this context, read 16-bit linear wave files, as Kaldi does, or any encoding if KALDI_COMPAT_WAV is "any".
 
     Raises:
         OptionError: KALDI_COMPAT_WAV has a value other than "any" and "kaldi".

@@ -43,10 +43,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
 def main(options: Options, sides: str, source: str, target: str) -> int:
-    """Write the CMVN statistics of each utterance, and return the exit status.
-
-    The two sides of a call are processed together.
-    """
+    """Write the CMVN statistics of each utterance, with both sides of a call together. Return the exit status."""
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:

@@ -40,6 +40,7 @@ class Options(FileOptions):
 
 @program("copy-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a table or a single file of features, and return the exit status."""
     if are_tables(source, target):
         return copy_table(options, source, target)
     require(
