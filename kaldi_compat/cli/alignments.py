@@ -26,24 +26,24 @@ PART_FRAMES = 1 << 13  # Largest number of frames of a part, so that the arrays 
 
 
 def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return a block with the keys and the numbers of frames of ``block``, and the entries of ``posteriors``."""
+    """Return a copy of ``block`` with the entries of ``posteriors``. The keys and the numbers of frames are kept."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames into parts that fit into the cache. Yield one part of each set."""
+    """Split sets of posteriors of the same frames into parts for the cache. Yield tuples with one part of each set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
 
 
 def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Apply ``function``, which must treat each frame alone, to parts of posteriors, and concatenate the results."""
+    """Apply ``function``, which must process frames independently, to parts of posteriors. Concatenate the results."""
     return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 
 def get_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
-    """Return the index of the frame of each entry of posteriors, (entries,)."""
+    """Return the index of the frame to which each entry of posteriors belongs, (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 
@@ -82,7 +82,7 @@ def limit_entries(max_count: int, posteriors: PosteriorArrays) -> PosteriorArray
 
 
 def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse the entries of each frame, as GNU's hash table does if no two integers of a frame share a bucket."""
+    """Reverse each frame's entries, as GNU's hash table does if no two integers of the frame share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
@@ -113,8 +113,8 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
-    for mask, entries in ((~is_second, first), (is_second, second)):
-        integers[mask], weights[mask] = entries.integers, entries.weights
+    for mask, posteriors in ((~is_second, first), (is_second, second)):
+        integers[mask], weights[mask] = posteriors.integers, posteriors.weights
     return PosteriorArrays(counts.sum(axis=1), integers, weights), is_second
 
 
@@ -151,9 +151,9 @@ def require_single_file(name: str) -> str:
 def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table such as phones.txt, with a symbol and its number on each line. Return symbols by number.
 
-    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have the same
-    number, the first symbol is returned for the numbers of the first lines as long as they are 0, 1, 2 and so on, and
-    the last symbol for other numbers.
+    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols share a number,
+    the last symbol is returned. Exception: if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
+    their first symbol.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.

@@ -96,8 +96,8 @@ def parse_command_line(
 def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
     """Rewrite a command line from the style of Kaldi's shell scripts for :func:`parse_command_line`.
 
-    In the style of scripts, options may come before, after and between the arguments, a value may follow its option
-    after a space, and ``--no-name`` sets a boolean to false.
+    In the style of scripts, options may come before, after and between the arguments, and a value may follow its option
+    after a space. ``--no-name`` sets a boolean to false.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
     >>> rewrite_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], get_flags(CmvnOptions))
@@ -124,8 +124,9 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Return an option and its value as one word, with ``=`` between them.
 
-    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``. An unknown
-    option is returned unchanged, and an option without its value raises UsageError.
+    A value in the next argument is removed from ``following``. For a boolean ``name``, ``--no-name`` becomes
+    ``--name=false``. An option with ``=``, an unknown option, or a boolean without a value is returned unchanged. Any
+    other option without a value raises UsageError.
     """
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))

@@ -72,7 +72,7 @@ class VtlnOptions(ApplicationOptions):
 
 
 def select_feature_options(cls: type[Options], options: Any) -> Options:
-    """Make a feature's options, of type ``cls``. Each field has the value of the same field of ``options``."""
+    """Make the options ``cls`` of a feature from a program's ``options``, which have fields with the same names."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
@@ -132,7 +132,7 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
 
 
 def warn_of_nan(block: ArrayBlock) -> None:
-    """Log a warning if features contain NaN. Kaldi's PLP gives NaN for frames of digital silence without dither."""
+    """Log a warning for each utterance with NaN. Kaldi's PLP gives NaN for frames of digital silence without dither."""
     if not np.isnan(block.values.sum()):
         return
     for key, features in block.entries():
@@ -147,7 +147,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK's format. As in Kaldi, the period is 10 ms, but --frame-shift for spectrograms."""
+    """Convert features to HTK's format. As in Kaldi, the period is 10 ms, but the frame shift for spectrograms."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.
@@ -215,7 +215,7 @@ class SpectralExtractor:
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up the VTLN factors of the utterances in ``table``. Without a table, return the options' factor.
+        """Look up the VTLN factor of each utterance in ``table``. Without a table, return the options' factor, or 1.
 
         Raises:
             Skip: an utterance has no factor.
@@ -225,7 +225,7 @@ class SpectralExtractor:
         return table.require_values(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise AudioError if audio must be resampled, but the options forbid it or the block has other entries."""
+        """Raise AudioError if audio must be resampled, but the options forbid it or the block has several entries."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
@@ -236,7 +236,7 @@ class SpectralExtractor:
 
 
 def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
-    """Return the object that computes a feature with the engine and on the device that the options name.
+    """Return the object that computes a feature. The options name its engine and its device.
 
     Raise :class:`OptionError` if the engine cannot compute the feature or use the device, or there is no such device.
     """

@@ -51,7 +51,7 @@ class FiniteCheck:
     def check_last_rows(self, block: ArrayBlock, rows: Matrix, bounds: Indices) -> None:
         """Log a warning if the last row of a matrix is not finite, unless a warning was logged before.
 
-        The rows must come from running sums, so that a value that is not finite also appears in all later rows.
+        The rows must come from running sums, so that NaN or infinity in a row also appears in all later rows.
 
         Args:
             block: the matrices. In a block of several matrices, none may be empty.

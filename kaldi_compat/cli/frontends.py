@@ -79,7 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat frontend`` with the arguments ``argv``, by default those of the process.
+    """Run ``kaldi-compat frontend`` with the arguments ``argv``, by default ``sys.argv[2:]``.
 
     Return the exit status: 0 for success, 1 if ``check`` finds a difference, 2 for an invalid command line, and 255 for
     other errors.
@@ -176,7 +176,8 @@ def _print_advice(path: str) -> None:
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield a label, the samples, the features, and the rate in Hz or None, for each pair of arrays in a NumPy file.
 
-    The label names the file and the samples in messages. Raise FeatureError if an array is missing or not of numbers.
+    The label names the file and the samples in messages. Raise FeatureError if the file cannot be read, if an array is
+    missing, or if features are not real numbers.
     """
     try:
         arrays = load_npz(path)
@@ -197,7 +198,7 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 
 @contextlib.contextmanager
 def show_warnings_in_one_line() -> Iterator[None]:
-    """Within this context, print each warning on one line. Name Python's parameters as on the command line."""
+    """Within this context, print each warning on one line, in which ``--statistics=`` replaces ``statistics=``."""
 
     def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         """Print a warning, as a replacement for :func:`warnings.showwarning`."""
@@ -210,7 +211,7 @@ def show_warnings_in_one_line() -> Iterator[None]:
 
 
 def report_error(error: Exception) -> int:
-    """Print an error, and return its exit status. Raise an OSError of standard output, which has no file name."""
+    """Print an error, and return its exit status. An OSError without a file name (standard output) is raised again."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

@@ -90,7 +90,7 @@ class StandardErrorHandler(logging.Handler):
 
 
 def make_command_handler() -> logging.Handler:
-    """Make a handler that writes the logs of commands that run within this process. A program has its own handler."""
+    """Make a handler that writes the logs of commands within this process. A program has its own handler."""
     handler = StandardErrorHandler("")
     handler.addFilter(lambda record: bool(_command.get()))
     return handler

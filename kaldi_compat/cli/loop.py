@@ -136,10 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, but write nothing. Count the entries in ``counts``, and return it.
-
-    Without ``counts``, count them in a new object.
-    """
+    """Call ``function(block)`` for each block, and write nothing. Return the counts, added to ``counts`` if set."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -167,7 +164,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
     """Raise an error of an entry, after adding the key to its message.
 
-    Errors that are of another library, or that already name a key, are raised unchanged.
+    An error of another library, or an ArkError that already has a key, is raised unchanged.
     """
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
@@ -202,7 +199,7 @@ def stack_rows(block: ArrayBlock) -> Matrix:
     """Return the rows of all matrices of a block as one matrix, (rows, columns).
 
     Raises:
-        Skip: a block of several matrices has matrices of different numbers of columns, or an empty matrix.
+        Skip: in a block of several matrices, the numbers of columns differ, or a matrix is empty.
     """
     rows = block.join_rows()
     if rows is None:
@@ -214,7 +211,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
     """Return the matrices of a block as one array, (entries, rows, columns).
 
     Raises:
-        Skip: a block of several matrices has matrices of different shapes, or an empty matrix.
+        Skip: in a block of several matrices, the shapes differ, or a matrix is empty.
     """
     matrices = block.stack()
     if matrices is None:
@@ -231,7 +228,7 @@ def stack_vectors(block: ArrayBlock) -> Vector:
 
 
 def require_one_entry(block: Block, value: Any) -> Any:
-    """Return ``value``, which is computed for one entry at a time. Raise Skip if the block has several entries."""
+    """Return ``value``, unless the block has several entries: then raise Skip, so that the caller splits the block."""
     if len(block) > 1:
         raise Skip  # Asks the caller to split the block.
     return value
@@ -317,7 +314,7 @@ def convert_table(
 
     Args:
         function: function from a block to a block.
-        kind, kind_out: kinds of the objects of the input and the output; None for the same kind.
+        kind, kind_out: kinds of the objects of the input and the output. If ``kind_out`` is None, it is ``kind``.
         source: rspecifier of the input.
         target: wspecifier of the output.
         output_first: True to open the output before the input, as some of Kaldi's programs do.
@@ -330,6 +327,6 @@ def convert_table(
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return the packed form of a block, which is faster to write, or the block itself if the writer cannot use it."""
+    """Return a block packed, for faster writing. Return it unchanged if it or ``writer`` does not support packing."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

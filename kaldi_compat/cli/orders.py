@@ -75,8 +75,8 @@ def order_keys_by_growing_hash(keys: list[int]) -> list[int]:
 def order_keys_by_sort(keys: list[int]) -> list[int]:
     """Return the indices of keys in the order of GNU's std::sort.
 
-    std::sort partitions spans of more than 16 keys, which may exchange equal keys, and sorts shorter spans stably. The
-    heap sort that it uses for keys that are hard to partition is not implemented.
+    std::sort partitions spans of more than 16 keys, which may exchange equal keys, and sorts shorter spans stably. Its
+    heap sort for keys that are hard to partition is not implemented.
     """
     order = list(range(len(keys)))
     spans = [(0, len(keys))]

@@ -32,7 +32,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:
-            """Combine the entries of a block of the first table with those of the other tables."""
+            """Combine each entry of a block with the entries that the other tables have under its key."""
             other_arrays = [
                 table.require_values(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
@@ -48,7 +48,6 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
     """Combine the objects of single files, write the file ``target``, and return the exit status.
 
     The status is 1 if the objects cannot be combined, which is logged as a warning, otherwise 0.
-
     ``combine`` combines the objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`).
     ``label`` is the name of the result in the log.
     """
@@ -98,7 +97,7 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
 
 
 def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
-    """Concatenate arrays along the first axis, cut to their ``lengths``. A single array is not copied."""
+    """Cut arrays to their ``lengths``, and concatenate them along the first axis. A single array is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -106,7 +105,7 @@ def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
 def paste_columns(
     parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-    """Concatenate the columns of matrices, cut to the rows of the shortest matrix.
+    """Cut the matrices of each entry to the rows of the shortest matrix, and concatenate their columns.
 
     Args:
         parts: for each table, the matrix of each entry.

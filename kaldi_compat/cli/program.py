@@ -198,15 +198,13 @@ class Program:
 def program(
     name: str, text: str, options: type[Any] = NoOptions, *, min_arguments: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
-    """Return a decorator that makes a :class:`Program`, which explains the parameters, from its function ``run``."""
+    """Return a decorator that makes a :class:`Program` from its function ``run``. The class explains the parameters."""
     return lambda run: Program(name, text, options, run, min_arguments)
 
 
 @contextmanager
 def read_wave_files_as_kaldi() -> Iterator[None]:
-    """Within this context, read only 16-bit linear wave files, as Kaldi does, unless KALDI_COMPAT_WAV is "any".
-
-    With "any", wave files of any encoding are read.
+    """Within this context, read 16-bit linear wave files, as Kaldi does, or any encoding if KALDI_COMPAT_WAV is "any".
 
     Raises:
         OptionError: KALDI_COMPAT_WAV has a value other than "any" and "kaldi".

@@ -84,7 +84,7 @@ class Trials:
     score: Callable[[list[Any], list[Any]], Vector]
 
     def write_scores(self, source: str, target: str, *tables: str) -> Counts:
-        """Write a line for each trial with a score, and count the trials with and without a score.
+        """Write a line for each trial that has a score, and count the trials with and without a score.
 
         The mean and the standard deviation of the scores are logged.
 
@@ -138,7 +138,7 @@ class Trials:
         return counts
 
     def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
-        """Score the pairs of keys that both have values. Stop before the pair that causes an error. Log missing keys.
+        """Score the pairs whose keys both have values. Stop before the pair that causes an error. Log missing keys.
 
         Returns:
             The scored pairs, their scores, and the error, or None if all pairs could be read and scored.

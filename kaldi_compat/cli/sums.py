@@ -38,7 +38,7 @@ def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", 
 def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bool) -> int:
     """Add up the entries of a table in double precision, write the sum to a file, and return the exit status.
 
-    Entries that differ in shape from the first entry that is not empty are skipped with a warning.
+    Empty entries, and entries that differ in shape from the first added entry, are skipped with a warning.
 
     Args:
         kind: type of the entries.
@@ -80,7 +80,7 @@ def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expecte
 
 
 def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
-    """Return the sum (dim,) of the vectors of all blocks in double precision, and the number of vectors.
+    """Add up the vectors of all blocks in double precision. Return the sum, (dim,), and the number of vectors.
 
     Raises:
         FeatureError: the vectors differ in length.
@@ -106,7 +106,7 @@ def split_by_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
 
 
 def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
-    """Add the entries of a block, which must have one shape, to ``total`` in order. An empty ``total`` means zeros."""
+    """Return ``total`` plus the entries of a block of one shape, added in order. An empty ``total`` means zeros."""
     terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
     terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
     result: Doubles = np.add.accumulate(terms, axis=0)[-1]
@@ -195,9 +195,9 @@ class _Sums:
     missing: int = 0  # Number of entries that other tables lack for keys of the first table.
 
     def add_systems(self, block: ArrayBlock) -> ArrayBlock:
-        """Add the entries of the other tables to the entries of ``block``, a block of the first table, by key.
+        """Add the entries that the other tables have under the keys of ``block``, a block of the first table.
 
-        An entry that another table lacks, or that has a different shape there, is logged and not added.
+        If another table lacks an entry, or its entry has a different shape, log a warning, and add nothing.
 
         Raises:
             Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.

@@ -228,14 +228,14 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
     def prefetch(self, keys: Sequence[str]) -> None:
         """Look up several keys at once, before they are looked up one by one.
 
-        An error is raised later, when its key is looked up.
+        An error is raised later, when its key is looked up. Do nothing if the table allows only one look-up of a key.
         """
         if not self.allows_one_lookup:
             with suppress(ArkError):
                 self.find_values(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
-        """Store the values under keys. If a value cannot be read, store its key with the error, and raise the error."""
+        """Store the value of each key, or None for a missing key. Store the first error with its key, and raise it."""
         self._values_by_key, self._failure = {}, None
         try:
             values = self.get_many(keys)

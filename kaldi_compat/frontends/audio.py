@@ -40,8 +40,8 @@ def prepare_audio(
 ) -> CheckedAudio:
     """Check audio, convert it to the scale -1 to 1, and resample it to the sampling rate of a preset.
 
-    Samples after the end of a row become 0. If the preset asks for it, the mean of each row is then subtracted from all
-    samples of the row.
+    Samples after the end of a row become 0. After resampling, the mean of each row is subtracted from all samples of
+    the row if the preset asks for it.
 
     Args:
         samples: audio, (T,) or a batch (B, T), int16 or floating point in -1 to 1.
@@ -53,7 +53,7 @@ def prepare_audio(
         tracing: flags of the tools that record the operations on the samples.
 
     Returns:
-        Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, if any.
+        Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, or None.
 
     Raises:
         AudioError: the audio is empty, has NaN, a wrong shape or type, or lengths that do not match.
@@ -91,7 +91,7 @@ def prepare_audio(
 def _subtract_mean(audio: Array, row_lengths: Any) -> Array:
     """Subtract the mean of each row from all samples of the row.
 
-    ``row_lengths`` are the numbers of valid samples of the rows, (B,), or None. All later samples must be 0.
+    ``row_lengths`` are the numbers of valid samples of the rows, (B,), or None. The other samples must be 0.
     """
     xp = get_namespace(audio)
     count = audio.shape[-1] if row_lengths is None else xp.clip(row_lengths, 1, None)[..., None]
@@ -104,8 +104,8 @@ def _subtract_mean(audio: Array, row_lengths: Any) -> Array:
 def has_short_row(audio: CheckedAudio, size: int) -> bool:
     """Return True if a row of audio is known to be shorter than a frame of ``size`` samples.
 
-    Return False while a tool records the operations, and for lengths on a GPU, which are not read, because that would
-    wait for the GPU. Rows shorter than a frame then have no frames.
+    Return False while a tool records the operations. Lengths on a GPU are not read, because reading would wait for the
+    GPU. A short row that is not recognized has no frames.
     """
     if audio.tracing.traced:
         return False

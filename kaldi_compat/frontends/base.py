@@ -71,7 +71,8 @@ class PresetFrontend(Generic[A]):
 
         Args:
             audio: audio (T,) or (B, T), and the lengths of its rows.
-            feature: object that computes the features; None for the feature of the preset.
+            feature: object that computes the features. If None, use the preset's feature, and shorten the frame for
+                short rows if the preset asks for it.
 
         Returns:
             Model input (frames, dim) or (B, frames, dim), float32. With lengths, also the number of frames of each row,
@@ -129,7 +130,7 @@ def load_preset(
 
     Raises:
         OptionError: the preset is unknown, or takes no statistics.
-        FeatureError: the statistics cannot be read, or do not fit the preset's features.
+        FeatureError: the statistics cannot be read, or do not have the number of columns of the features.
     """
     result = Preset.of(preset)
     if dither is not None:
@@ -158,7 +159,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return a copy of options with frames of ``length`` samples. Mel bins without a bin of the FFT are allowed."""
+    """Return a copy of options with frames of ``length`` samples, and allow mel bins without a bin of the FFT."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True

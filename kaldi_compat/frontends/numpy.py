@@ -74,10 +74,10 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> None:
-        self.preset, numbers = load_preset(preset, statistics, dither)
+        self.preset, model_statistics = load_preset(preset, statistics, dither)
         self.resample = resample
         self.feature = self._make_feature(self.preset.feature_options)
-        self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
+        self.steps = [_ArrayStep(step, model_statistics) for step in self.preset.steps]
 
     @classmethod
     def from_preset(
@@ -271,7 +271,7 @@ class _FrameHistory:
         self.end += length
 
     def discard_before(self, start: int, ended: bool) -> None:
-        """Discard the frames before ``start``, and all frames if the utterance has ended."""
+        """Discard the frames before frame ``start`` of the utterance, or all frames if the utterance has ended."""
         if ended:
             self.frames, self.start, self.end = None, 0, 0
         elif self.frames is not None:
@@ -314,7 +314,7 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        """Return the first needed frame, rounded down to the stride, so that windows begin as in whole utterances."""
+        """Return the first needed frame, a multiple of the stride, so that windows begin as in whole utterances."""
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

@@ -241,7 +241,7 @@ class Preset:
 
     @property
     def feature_options(self) -> FrameOptions:
-        """Options of the feature for audio in -1 to 1. Their scale is ``sample_scale``."""
+        """Options of the feature for audio in -1 to 1: ``waveform_scale`` is :attr:`sample_scale`."""
         return dataclasses.replace(self.options, waveform_scale=self.sample_scale)
 
     @property
@@ -281,7 +281,10 @@ def _parse_source(values: Mapping[str, Any]) -> Source:
 
 
 def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
-    """Create the options of a feature from values by name. Dithering is off unless ``values`` has ``dither``."""
+    """Create the options of a feature from values by name. Dithering is off unless ``values`` has ``dither``.
+
+    Raise :class:`OptionError` for an invalid value, or for an option that another entry of the preset sets.
+    """
     for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set this entry instead of the option")

@@ -90,7 +90,7 @@ class CtmFile:
             starts[begin : begin + 1] = 0
             np.add.accumulate(starts[begin:end], out=starts[begin:end])
         line = f" 1 {self._time_format} {self._time_format} %d\n"  # The channel is 1.
-        counts = zip(block.decode_keys(), block.shapes[:, 0].tolist(), strict=True)
-        line_formats = "".join([(key.replace("%", "%%") + line) * count for key, count in counts])
+        phone_counts = zip(block.decode_keys(), block.shapes[:, 0].tolist(), strict=True)
+        line_formats = "".join([(key.replace("%", "%%") + line) * count for key, count in phone_counts])
         fields = zip(starts.tolist(), durations.tolist(), phones.tolist(), strict=True)
         self._write((line_formats % tuple(chain.from_iterable(fields))).encode(errors="surrogateescape"))

@@ -15,7 +15,7 @@ e.g.:  am-info final.mdl
 
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print properties of an acoustic model, of which only the transition model is read. Return the exit status 0."""
+    """Print properties of the transition model, the first part of an acoustic model. Return the exit status 0."""
     write_text("-", format_properties(source))
     return 0
 

@@ -41,7 +41,7 @@ class Options(CmvnOptions):
 
 @program("apply-cmvn", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table, or copy it with --norm-means=false, and return the exit status."""
+    """Normalize a table of features (with --norm-means=false, copy it unchanged), and return the exit status."""
     if not options.norm_means:
         counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)
@@ -64,12 +64,12 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             statistics = global_statistics if table is None else table.require_values(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip  # Asks the caller to split the block.
-            replaced = replace_statistics(np.stack(statistics), skipped_dims)
-            used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
+            used_statistics = replace_statistics(np.stack(statistics), skipped_dims)
+            used_sums = used_statistics[:, : 1 + options.norm_vars]  # Without norm_vars, sums of squares are not used.
             if not np.isfinite(used_sums.sum()):
                 names = [statistics_source] if table is None else block.decode_keys()
                 check.check_arrays(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
-            return normalize_block(block, replaced, options)
+            return normalize_block(block, used_statistics, options)
 
         counts = map_table(blocks, writer, normalize_features)
     statistics_names = "mean and variance" if options.norm_vars else "mean"
@@ -88,7 +88,8 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
         options: options of the program.
 
     Raises:
-        FeatureError: the statistics do not fit the features.
+        FeatureError: the statistics and the features differ in dimension, a count is below 1, or
+            ``options.norm_vars`` needs variances that are missing or not finite.
     """
     feats = stack_rows(block)
     check_statistics(statistics if len(statistics) > 1 else statistics[0], feats.shape[1], options)

@@ -86,11 +86,11 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     ``block`` has the features of the first table, and ``table`` is the second table.
 
     Returns:
-        A matrix (3, dim) for each utterance: products of the first features with themselves, of the second features
-        with themselves, and of the first with the second features.
+        A matrix (3, dim) for each utterance: self-products of the first features, self-products of the second features,
+        and products of the first and the second features.
 
     Raises:
-        Skip: an utterance cannot be compared. The exception has Kaldi's warning.
+        Skip: the second table lacks an utterance, the dimensions differ, or the features are empty.
         FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
     others = table.require_values(block, lambda key: f"Second table has no feature for utterance {key}")

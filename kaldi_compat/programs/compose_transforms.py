@@ -35,7 +35,7 @@ class Options(FileOptions):
 
 @program("compose-transforms", USAGE, Options)
 def main(options: Options, a: str, b: str, target: str) -> int:
-    """Compose single files or tables. As in Kaldi, the status is 0 even if a table gives no output."""
+    """Compose transforms of two files or tables. For tables, the status is 0 even without any output, as in Kaldi."""
     a_is_table, b_is_table = io_ark.is_table_rspecifier(a), io_ark.is_table_rspecifier(b)
     if options.utt2spk and not (a_is_table and b_is_table):
         raise OptionError(
@@ -99,7 +99,7 @@ def make_lookups(
         return matrices
 
     def has_transform(key: str) -> bool:
-        """Return True if the table has a transform for an utterance."""
+        """Return True if the table has a transform for an utterance, or for its speaker if speakers are looked up."""
         (speaker,) = [key] if speakers is None else speakers.find_values([key])
         return speaker is not None and table.has_key(speaker)
 
@@ -112,7 +112,8 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
     Args:
         block: block with the keys of the entries.
         a: transforms (entries, out, middle), or one transform (out, middle) for all entries, applied last.
-        b: transforms that are applied first, (entries, middle, dim) or (middle, dim).
+        b: transforms that are applied first, (entries, middle, dim) or (middle, dim). With ``options.b_is_affine``, its
+            last column is an offset. A column more in ``a`` than rows in ``b`` is an offset, too.
         options: options of the program.
 
     Raises:

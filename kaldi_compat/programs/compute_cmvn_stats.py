@@ -189,7 +189,10 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
 def write_global_sum(
     blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, check: FiniteCheck, *, binary: bool
 ) -> Counts:
-    """Write the single-precision statistics of all utterances together, or an empty matrix, and return the counts."""
+    """Write single-precision statistics of all utterances together, and count added and skipped utterances.
+
+    Without features, write an empty matrix.
+    """
     counts, total = Counts(), Sum(weights, check)
     total.add_blocks(blocks, counts)
     if total.statistics is None:

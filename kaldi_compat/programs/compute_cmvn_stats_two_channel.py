@@ -43,10 +43,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
 def main(options: Options, sides: str, source: str, target: str) -> int:
-    """Write the CMVN statistics of each utterance, and return the exit status.
-
-    The two sides of a call are processed together.
-    """
+    """Write the CMVN statistics of each utterance, with both sides of a call together. Return the exit status."""
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
@@ -60,9 +57,9 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Return the pairs of utterances of all calls with two utterances. Utterances of other calls form groups of one.
+    """Return groups of utterances: a pair for each call with two utterances, otherwise one group per utterance.
 
-    The calls are sorted by name.
+    The groups are sorted by the name of the call. Calls without two utterances are logged.
 
     Args:
         lines: lines of the file, with an utterance, its call, and its channel.

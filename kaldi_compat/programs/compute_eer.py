@@ -25,6 +25,7 @@ TRIAL = re.compile(rf"^[ \t]*({NUMBER})[ \t]+(target|nontarget)[ \t]*$", re.ASCI
 
 @program("compute-eer", USAGE)
 def main(options: NoOptions, source: str) -> int:
+    """Print the equal error rate of the trials in a file, in percent, and return the exit status 0."""
     rate, threshold = compute_equal_error_rate(*map(np.sort, read_scores(source)))
     percent = 100.0 * np.float32(rate)
     logger.info("Equal error rate is %g%%, at threshold %g", percent, threshold)

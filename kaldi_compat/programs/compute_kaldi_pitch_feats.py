@@ -32,6 +32,7 @@ LOG_EVERY = 50
 
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
+    """Track the pitch of a table of audio, and return the exit status."""
     function = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)
@@ -74,7 +75,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Search the pitch of utterances before and after the energy is revised. Return the keys and the results."""
+    """Search for each utterance's pitch with the first and the final energy estimate. Return keys and results."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.decode_keys(), [
         Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges

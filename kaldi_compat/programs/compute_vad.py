@@ -23,11 +23,14 @@ class Options(VadOptions):
 
 @program("compute-vad", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Detect voiced frames in a table. The status is 0 if an utterance has a voiced frame."""
+    """Detect the voiced frames of a table. The status is 0 if an utterance has a voiced frame, otherwise 1."""
     num_frames = num_voiced_frames = num_voiced = num_unvoiced = 0
 
     def detect_voiced_frames(block: ArrayBlock) -> ArrayBlock:
-        """Return 1 for voiced and 0 for unvoiced frames of a block, and count voiced frames and utterances."""
+        """Return 1 for each voiced and 0 for each unvoiced frame, and count frames and utterances.
+
+        With ``--omit-unvoiced-utts``, utterances without voiced frames are dropped.
+        """
         nonlocal num_frames, num_voiced_frames, num_voiced, num_unvoiced
         feats = stack_rows(block)
         if feats.size == 0:
@@ -37,8 +40,8 @@ def main(options: Options, source: str, target: str) -> int:
         num_voiced_frames += int(voiced_counts.sum())
         num_voiced += int((voiced_counts > 0).sum())
         num_unvoiced += int((voiced_counts == 0).sum())
-        for key, number in zip(block.decode_keys(), voiced_counts.tolist(), strict=True):
-            if number == 0:
+        for key, count in zip(block.decode_keys(), voiced_counts.tolist(), strict=True):
+            if count == 0:
                 logger.warning("No frames were judged voiced for utterance %s", key)
         decision_block = block.with_vectors(decisions)
         return decision_block.select(voiced_counts > 0) if options.omit_unvoiced_utts else decision_block

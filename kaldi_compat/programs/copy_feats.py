@@ -40,6 +40,7 @@ class Options(FileOptions):
 
 @program("copy-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a table or a single file of features, and return the exit status."""
     if are_tables(source, target):
         return copy_table(options, source, target)
     require(
@@ -63,7 +64,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
         def copy_block(block: Block) -> Block:
-            """Return a block of matrices, compressed if an option asks for it, and write their numbers of frames."""
+            """Return the matrices, compressed with --compress. With --write-num-frames, write the numbers of frames."""
             matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
             result = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames_writer is not None:
@@ -76,7 +77,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress the matrices of a block with ``method``, except those that :func:`compress_matrix` cannot compress."""
+    """Compress the matrices of a block with ``method``, except matrices that :func:`compress_matrix` leaves."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:

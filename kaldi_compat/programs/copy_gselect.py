@@ -31,7 +31,7 @@ def main(options: Options, source: str, target: str) -> int:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)
 
         def shorten_lists(block: PosteriorBlock) -> Block:
-            """Shorten lists to their first --n integers, or return all lists in a form that is fast to write."""
+            """Shorten lists to their first --n integers. Without --n, return all lists packed, for faster writing."""
             if not options.n:
                 return pack_if_possible(block, writer)
             return replace_posteriors(block, map_parts(lambda part: limit_entries(options.n, part), block.posteriors))

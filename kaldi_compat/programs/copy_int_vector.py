@@ -19,7 +19,7 @@ e.g.:  copy-int-vector --binary=false foo -
 
 @program("copy-int-vector", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
-    """Copy a table or a single file, whose layout differs from the entries of a table. Return the exit status."""
+    """Copy a table, or a single file, whose layout differs from the layout of a table's entries. Return the status."""
     if are_tables(source, target):
         with Tables() as tables:
             writer = tables.write("int-vector", target)

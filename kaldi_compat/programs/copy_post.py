@@ -30,7 +30,7 @@ def main(options: Options, source: str, target: str) -> int:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)
 
         def scale_block(block: PosteriorBlock) -> Block:
-            """Scale the posteriors of a block, or return them in a form that is fast to write."""
+            """Scale the posteriors of a block. For a scale of 1, return them packed, for faster writing."""
             if options.scale == 1.0:
                 return pack_if_possible(block, writer)
             return replace_posteriors(block, scale_posteriors(block.posteriors, options.scale))

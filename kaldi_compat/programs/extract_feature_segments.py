@@ -42,7 +42,7 @@ class Options(BaseOptions):
         True, "leave out frames that reach beyond the segment's end, as if it were cut from the audio"
     )
 
-    def count_frames(self, seconds: float) -> int:
+    def round_to_frames(self, seconds: float) -> int:
         """Convert a time in seconds to a number of frames, rounded half away from zero."""
         frames = seconds * 1000.0 / self.frame_shift
         return int(math.copysign(math.floor(abs(frames) + 0.5), frames))
@@ -55,17 +55,17 @@ class Options(BaseOptions):
     @cached_property
     def overshoot_frames(self) -> int:
         """Smallest number of frames after the end of the features at which a segment ends too late and is skipped."""
-        return self.count_frames(as_float32(self.max_overshoot))
+        return self.round_to_frames(as_float32(self.max_overshoot))
 
     @cached_property
-    def min_frames(self) -> int:
+    def max_short_frames(self) -> int:
         """Largest number of frames with which a segment is too short and is skipped."""
-        return self.count_frames(as_float32(self.min_segment_length))
+        return self.round_to_frames(as_float32(self.min_segment_length))
 
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
-    """Write each segment, and return the exit status: 0 if at least one segment is written, otherwise 255."""
+    """Write the features of each segment. The status is 0 if at least one segment is written, otherwise 255."""
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.open_lookup("matrix", source)
@@ -87,7 +87,7 @@ def group_by_recording(lines: list[str]) -> Iterator[list[str]]:
 def cut_segments(
     lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts
 ) -> Iterator[Block]:
-    """Yield one block with the features of the segments of ``lines``. Log and count segments that cannot be cut.
+    """Yield one block with the features of the segments of ``lines``. Count segments, and log segments that fail.
 
     Raises:
         ArkError: a recording cannot be read. The block with the earlier segments is yielded first.
@@ -136,7 +136,7 @@ def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
     Raises:
         Skip: the segment lies outside the features, or is too short. The exception has Kaldi's warning.
     """
-    start, end = options.count_frames(segment.start), options.count_frames(segment.end) - options.snipped_frames
+    start, end = options.round_to_frames(segment.start), options.round_to_frames(segment.end) - options.snipped_frames
     size = f"[length:] {feats.shape[0]}x{feats.shape[1]}"
     if start >= len(feats):
         raise Skip(f"Start sample out of range {start} {size}, skipping segment {segment.key}")
@@ -144,6 +144,6 @@ def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
         if end >= len(feats) + options.overshoot_frames:
             raise Skip(f"End sample too far out of range {end} {size}, skipping segment {segment.key}")
         end = len(feats)
-    if end <= start + options.min_frames:
+    if end <= start + options.max_short_frames:
         raise Skip(f"Segment {segment.key} too short, skipping it.")
     return feats[start:end]

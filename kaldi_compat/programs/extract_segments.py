@@ -22,14 +22,14 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 
 @program("extract-segments", USAGE, SegmentOptions)
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
-    """Write each segment. As in Kaldi, the status is 0 even if no segment is written."""
+    """Write the audio of each segment. As in Kaldi, the status is 0 even if no segment is written."""
     with Tables() as tables:
         recordings, writer = tables.open_lookup("wave", source), tables.write("wave", target)
         # Consecutive segments of a recording share one look-up. With the option "o", each segment looks it up.
         get_recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
 
         def extract_segment(line: str) -> Block:
-            """Return a block with the audio of the segment that a line describes. Raise Skip if it has none."""
+            """Return a block with the audio of the segment in ``line``. Raise Skip if the segment cannot be cut."""
             segment = parse_segment(line)
             wave = get_recording(segment.recording)
             if wave is None:

@@ -20,7 +20,7 @@ e.g.:  get-full-lda-mat final.mat full.mat full_lda_mllt.mat full_lda_mllt_inv.m
 
 @program("get-full-lda-mat", USAGE, FileOptions)
 def main(options: FileOptions, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
-    """Write the full matrix, and with a fourth argument its inverse. Return the exit status 0."""
+    """Write the full LDA+MLLT matrix, and with a fourth argument also its inverse. Return the exit status 0."""
     full: Matrix = full_lda(io_ark.load(lda_mllt, kind="matrix"), io_ark.load(lda, kind="matrix"))
     io_ark.save(target, full, kind="matrix", binary=options.binary)
     if inverse_target is not None:

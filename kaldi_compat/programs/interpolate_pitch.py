@@ -37,7 +37,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         return interpolate_smoothly(track, options, random, totals)
 
     def interpolate_block(block: ArrayBlock) -> Block:
-        """Interpolate the pitch of the utterances of a block, all at once if possible."""
+        """Interpolate the tracks of a block, one by one for linear interpolation or if a pitch is invalid."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")

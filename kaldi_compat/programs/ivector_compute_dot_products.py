@@ -27,11 +27,11 @@ See also: ivector-plda-scoring
 
 @program("ivector-compute-dot-products", USAGE)
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
-    """Score the trials: pairs of a key of the table ``first`` and a key of the table ``second``. Return the status."""
+    """Score trials, which pair a key of the table ``first`` with a key of the table ``second``. Return the status."""
     with Tables() as tables:
-        finds = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
+        finders = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"
-        counts = Trials("dot-product", names, finds, compute_dot_products).write_scores(trials, target, first, second)
+        counts = Trials("dot-product", names, finders, compute_dot_products).write_scores(trials, target, first, second)
     logger.info("Processed %d trials %d had errors.", counts.done, counts.failed)
     return counts.status
 

@@ -41,7 +41,7 @@ class Options(BaseOptions):
 
 @program("ivector-plda-scoring", USAGE, Options)
 def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
-    """Score the trials: pairs of a key of the table ``train`` and a key of the table ``test``. Return the status."""
+    """Score trials, which pair a key of the table ``train`` with a key of the table ``test``. Return the status."""
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
@@ -104,8 +104,8 @@ class Vectors:
     ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        A vector is the mean of a number of utterances, which ``num_utts`` lists, or of one utterance if it is None.
-        Vectors are scaled if ``options.normalize_length`` is True.
+        ``num_utts`` lists how many utterances each vector is the mean of. None stands for one utterance per vector.
+        Vectors are scaled if ``options.normalize_length`` is True. Their factors are always added to ``total_scale``.
 
         Raises:
             OptionError: a key is repeated.

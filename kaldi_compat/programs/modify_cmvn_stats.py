@@ -26,12 +26,12 @@ class Options(BaseOptions):
 
 @program("modify-cmvn-stats", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None) -> int:
-    """Change statistics, and return the exit status. With two arguments, no dimension is excluded."""
+    """Replace or convert CMVN statistics, and return the exit status. With two arguments, no dimension is replaced."""
     dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 
     def modify_statistics(block: ArrayBlock) -> ArrayBlock:
-        """Replace or convert the statistics of a block as the command line says."""
+        """Replace the statistics of some dimensions. Compute means and variances if the options ask for them."""
         statistics = stack_matrices(block)
         if statistics.shape[1] != 2:
             raise FeatureError(

@@ -30,6 +30,7 @@ class Options(FileOptions):
 
 @program("multiply-vectors", USAGE, Options, min_arguments=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
+    """Multiply the vectors of several tables, or of several files, and return the exit status."""
     *others, target = others_and_target
     multiply = partial(multiply_vectors, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):
@@ -41,7 +42,7 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
 def multiply_vectors(
     factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Vector, Lengths]:
-    """Multiply vectors element by element, truncated to the shortest vector of an entry.
+    """Multiply the vectors of each entry element by element, after cutting them to the length of the shortest one.
 
     ``factors[t][e]`` is the vector of entry e in table t. ``keys`` are the keys of the entries, for messages, and
     ``tolerance`` is the maximum difference between the lengths of an entry's vectors.

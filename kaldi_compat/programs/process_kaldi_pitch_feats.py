@@ -34,11 +34,11 @@ def main(options: Options, source: str, target: str) -> int:
     random = KaldiRandom(options.srand)
 
     def process_block(block: ArrayBlock) -> Block:
-        """Compute pitch features from the tracks of a block, for all utterances at once if possible."""
+        """Compute pitch features from the tracks of a block, one by one unless all pitches are positive."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             return block
-        if not has_positive_pitch(tracks):  # process_ragged() takes only positive pitches.
+        if not has_positive_pitch(tracks):  # process_utterances() takes only positive pitches.
             return block.map(lambda _, track: process_pitch(track, options, generator=random))
         return block.with_rows(*process_utterances(tracks, block.compute_row_bounds(), options, random))
 

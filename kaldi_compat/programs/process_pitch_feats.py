@@ -19,14 +19,14 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("process-pitch-feats", USAGE, SmoothPitchOptions)
 def main(options: SmoothPitchOptions, source: str, target: str) -> int:
-    """Compute features from a table of pitch tracks without gaps, and return the exit status."""
+    """Compute features from a table of interpolated pitch tracks, and return the exit status."""
 
     def smooth_block(block: ArrayBlock) -> Block:
-        """Smooth the tracks of a block, for all utterances at once if possible."""
+        """Smooth the tracks of a block, one by one if a track has a gap."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if not is_without_gaps(tracks):  # smooth_ragged() takes only tracks without gaps.
+        if not is_without_gaps(tracks):  # smooth_utterances() takes only tracks without gaps.
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_utterances(tracks, block.compute_row_bounds(), options))
 

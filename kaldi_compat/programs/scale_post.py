@@ -36,7 +36,7 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
             """Scale the posteriors of each utterance by its factor in the table, or by the factor of all utterances."""
             factors = (
                 [scalar] * len(block) if table is None else table.require_values(block, lambda key: "")
-            )  # Log no warning.
+            )  # An empty warning is not logged.
             factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
             return replace_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
 

@@ -24,10 +24,7 @@ PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # An index or a r
 
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
-    """Select columns of each utterance, and return the exit status.
-
-    The selection must fit the dimension of the first matrix.
-    """
+    """Select columns of each utterance. The status is 0. Raise OptionError if the first utterance lacks a column."""
     with Tables() as tables:
         blocks = tables.read("matrix", source)
         first = next(blocks, None)
@@ -78,7 +75,7 @@ def parse_range(part: str) -> tuple[int, int]:
     Therefore, 24-3 means 2-3, and -3 means 0-3. A warning is logged if the result differs from the part as written.
 
     Raises:
-        OptionError: Kaldi's result depends on uninitialized memory.
+        OptionError: the text of a number is blank, so that Kaldi's result depends on uninitialized memory.
     """
     start_text, hyphen, end_text = part.partition("-")
     if not hyphen:

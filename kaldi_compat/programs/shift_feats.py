@@ -27,6 +27,7 @@ class Options(FileOptions):
 
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Shift the features of a table or a file by ``--shift`` frames, and return the exit status."""
     is_table = io_ark.is_table_wspecifier(target)
     refusal = "Empty matrix for key {}" if is_table else "Empty input matrix"
     shift = partial(shift_rows, shift=options.shift, refusal=refusal)
@@ -37,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
-    """Shift features in time. Row ``r`` of the result is input row ``r - shift``, or the nearest row that exists.
+    """Shift features in time. Row ``r`` of the result is input row ``r - shift``, clipped to the utterance.
 
     Args:
         block: features of the utterances.

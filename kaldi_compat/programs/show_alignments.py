@@ -44,7 +44,7 @@ def split_bytes(text: str) -> str:
 
 
 def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
-    """Yield two lines for each alignment: transition-ids with brackets around each phone, and the phones below.
+    """Yield three lines for each alignment: transition-ids with brackets around each phone, phones, and an empty line.
 
     ``names`` maps phones to their symbols.
     """

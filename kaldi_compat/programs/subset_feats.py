@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the subset. As in Kaldi, the status without a list is 0 even for an empty table."""
+    """Copy the first entries, or entries that a list chooses. As in Kaldi, the status without a list is always 0."""
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):
@@ -72,7 +72,7 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
-    """Return the set of the first words of the lines of a file. Raise :class:`OptionError` if a line is blank."""
+    """Return the first word of each line of a file, as a set. Raise :class:`OptionError` if a line is blank."""
     fields = [split_words(line) for line in read_lines(rxfilename)]
     if [] in fields:
         raise OptionError(f"line {fields.index([]) + 1} of {rxfilename} is empty: remove the line")

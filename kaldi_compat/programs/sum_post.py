@@ -39,7 +39,7 @@ class Options(BaseOptions):
 
 @program("sum-post", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str) -> int:
-    """Add the posteriors of the tables ``first`` and ``second`` under each key, and return the exit status."""
+    """Add the posteriors that the tables ``first`` and ``second`` have under each key, and return the exit status."""
     num_frames = num_disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:

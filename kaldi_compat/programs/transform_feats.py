@@ -44,9 +44,9 @@ class LogDeterminants:
     last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
 
     def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
-        """Add the log determinant of a transform that is applied to ``num_frames`` frames of ``dim`` dimensions.
+        """Add the log determinant of a transform of ``dim``-dimensional frames, multiplied by ``num_frames``.
 
-        Transforms to more dimensions are not counted. Singular transforms are not counted either, but logged.
+        Transforms to more than ``dim`` dimensions are not counted. Singular transforms are logged and not counted.
         """
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
@@ -76,7 +76,7 @@ def compute_log_determinant(linear: Matrix) -> float:
 
 
 def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
-    """Return the warning for a transform that does not fit features of dimension ``dim``."""
+    """Return the warning for a transform whose number of columns is neither ``dim`` nor ``dim + 1``."""
     rows, columns = transform.shape
     warning = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
     return warning + FORGOTTEN if columns == dim + 2 else warning

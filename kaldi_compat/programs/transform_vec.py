@@ -36,7 +36,7 @@ def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
 
     Raises:
         Skip: the vectors of several entries differ in length.
-        FeatureError: the number of columns of the transform does not fit the dimension of the vectors.
+        FeatureError: the number of columns of the transform is neither ``dim`` nor ``dim + 1``.
     """
     rows = stack_vectors(block)
     dim, columns = rows.shape[1], matrix.shape[1]

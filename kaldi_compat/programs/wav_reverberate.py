@@ -39,7 +39,10 @@ class Options(ReverberationOptions):
 
 @program("wav-reverberate", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Write the input with reverberation and noises, with one or several channels, and return the exit status 0."""
+    """Add reverberation and noises to one channel of the input, write the result, and return the exit status 0.
+
+    With ``--multi-channel-output``, the output has one channel for each channel of the impulse response.
+    """
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)
@@ -62,9 +65,9 @@ def main(options: Options, source: str, target: str) -> int:
     else:
         channel_pairs = [(options.rir_channel, options.noise_channel)]
 
-    for channel, _ in channel_pairs:
-        if rir is not None and not get_channel(rir, channel, options.impulse_response).any():
-            location = f" in channel {channel}" if len(rir.samples) > 1 else ""
+    for rir_channel, _ in channel_pairs:
+        if rir is not None and not get_channel(rir, rir_channel, options.impulse_response).any():
+            location = f" in channel {rir_channel}" if len(rir.samples) > 1 else ""
             logger.warning(
                 "The impulse response %s is silent%s, so the output is silent", options.impulse_response, location
             )
@@ -73,12 +76,12 @@ def main(options: Options, source: str, target: str) -> int:
         reverberate(
             speech,
             wave.sample_frequency,
-            None if rir is None else get_channel(rir, in_rir, options.impulse_response) / FULL_SCALE,
-            [AdditiveSignal(get_channel(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
+            None if rir is None else get_channel(rir, rir_channel, options.impulse_response) / FULL_SCALE,
+            [AdditiveSignal(get_channel(noise, noise_channel, name), snr, start) for name, noise, snr, start in noises],
             options,
             rir_frequency=None if rir is None else rir.sample_frequency,
         )
-        for in_rir, in_noise in channel_pairs
+        for rir_channel, noise_channel in channel_pairs
     ]
     io_ark.save(target, Wave(wave.sample_frequency, pcm16(np.stack(output))), kind="wave")
     return 0
@@ -124,7 +127,7 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
 
 
 def parse_numbers(text: str, name: str) -> list[float]:
-    """Parse comma-separated numbers. Raise :class:`OptionError`, which starts with ``name``, for another string."""
+    """Parse comma-separated numbers. For an invalid string, raise OptionError with a message about ``name``."""
     numbers = [parse_real(part, FLOAT32_END) for part in text.split(",") if part]
     require(None not in numbers, f"{name}: expected comma-separated numbers, not {text!r}")
     return [number for number in numbers if number is not None]

@@ -38,7 +38,7 @@ class Options(BaseOptions):
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
-    """Scale the posteriors of silence phones in a table, and return the exit status."""
+    """Scale the silence phones in a table of posteriors, or frames with --distribute, and return the exit status."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:
@@ -67,7 +67,7 @@ def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) 
 def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
     """Scale all entries of a frame by ``p(silence) * scale + p(other)``. Frames of total weight 0 are unchanged.
 
-    ``p(silence)`` is the share of silence in the weights of the frame, and ``p(other)`` is the rest.
+    ``p(silence)`` is the share of silence in the weights of the frame, and ``p(other)`` is the share of other phones.
 
     Raises:
         FeatureError: the weights of silence, or of other phones, in a frame add up to less than 0.
