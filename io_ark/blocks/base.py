@@ -80,8 +80,8 @@ class Block:
         """Iterate over keys and values."""
         raise NotImplementedError
 
-    def select(self, entries: Mask) -> Block:
-        """Return a block of the entries where ``entries``, a boolean mask of shape (number of entries,), is true."""
+    def select(self, mask: Mask) -> Block:
+        """Return a block of the entries for which the boolean ``mask``, shape (entries,), is true."""
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
@@ -168,8 +168,8 @@ class ObjectBlock(Block):
         # zip would keep a reference to the previous pair, and its value may be large.
         return ((key, next(values)) for key in self.decode_keys())
 
-    def select(self, entries: Mask) -> ObjectBlock:
-        indices = np.flatnonzero(entries).tolist()
+    def select(self, mask: Mask) -> ObjectBlock:
+        indices = np.flatnonzero(mask).tolist()
         keys, values = self.decode_keys(), list(self.read())
         return ObjectBlock.from_values([keys[index] for index in indices], [values[index] for index in indices])
 
@@ -241,11 +241,11 @@ class ArrayBlock(Block):
             return None
         return self.values.reshape(len(self), *shape[0].tolist())
 
-    def select(self, entries: Mask) -> ArrayBlock:
-        if entries.all():
+    def select(self, mask: Mask) -> ArrayBlock:
+        if mask.all():
             return self
-        values = self.values[np.repeat(entries, self.count_elements())]
-        return replace(self, keys=select_keys(self.keys, entries), values=values, shapes=self.shapes[entries])
+        values = self.values[np.repeat(mask, self.count_elements())]
+        return replace(self, keys=select_keys(self.keys, mask), values=values, shapes=self.shapes[mask])
 
     def split(self, bounds: Sequence[int]) -> Iterator[ArrayBlock]:
         keys = self.keys.split(b"\n")

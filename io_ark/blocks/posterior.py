@@ -95,12 +95,12 @@ class PosteriorBlock(Block):
     def entries(self) -> Iterator[tuple[str, PosteriorArrays]]:
         return zip(self.decode_keys(), self.posteriors.split(self.frames), strict=True)
 
-    def select(self, entries: Mask) -> PosteriorBlock:
-        frame_mask = np.repeat(entries, self.frames)
+    def select(self, mask: Mask) -> PosteriorBlock:
+        frame_mask = np.repeat(mask, self.frames)
         pair_mask = np.repeat(frame_mask, self.posteriors.counts)
         counts, integers, weights = self.posteriors
         chosen = PosteriorArrays(counts[frame_mask], integers[pair_mask], weights[pair_mask])
-        return PosteriorBlock(select_keys(self.keys, entries), self.frames[entries], chosen)
+        return PosteriorBlock(select_keys(self.keys, mask), self.frames[mask], chosen)
 
     def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)

@@ -43,8 +43,8 @@ class ShapeBlock(Block):
         for key, shape in zip(self.decode_keys(), self.shapes.tolist(), strict=True):
             yield key, ArrayInfo(tuple(shape), self.dtype)
 
-    def select(self, entries: Mask) -> ShapeBlock:
-        return replace(self, keys=select_keys(self.keys, entries), shapes=self.shapes[entries])
+    def select(self, mask: Mask) -> ShapeBlock:
+        return replace(self, keys=select_keys(self.keys, mask), shapes=self.shapes[mask])
 
     def with_numbers(self, values: Array) -> ArrayBlock:
         """Return a block of scalars with the same keys. ``values``, shape (entries,), holds the scalars."""

@@ -117,12 +117,12 @@ class WaveBlock(Block):
                 continue
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
 
-    def select(self, entries: Mask) -> WaveBlock:
-        """Return a block of the entries where the mask ``entries`` is true. No samples are copied."""
+    def select(self, mask: Mask) -> WaveBlock:
+        """Return a block of the entries for which ``mask`` is true. No samples are copied."""
         return replace(
             self,
-            keys=select_keys(self.keys, entries),
-            starts=self.starts[entries],
-            lengths=self.lengths[entries],
-            rates=self.rates[entries],
+            keys=select_keys(self.keys, mask),
+            starts=self.starts[mask],
+            lengths=self.lengths[mask],
+            rates=self.rates[mask],
         )
