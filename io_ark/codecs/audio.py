@@ -106,15 +106,15 @@ def decode_audio_file(
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    ``name`` is the format. The headers of FLAC and SPHERE contain the three numbers. For other formats, libsndfile
-    decides how much of a file to read. The output of a command is read completely.
+    ``name`` is the format. The headers of FLAC and SPHERE usually contain the three numbers. Otherwise, libsndfile
+    decides how much of a file to read, and the output of a command is read completely.
 
     Raises:
         FormatError: soundfile is not installed, or cannot read the audio.
     """
     require_decoder(source, name)
-    if size := _read_size_in_header(source, name):
-        return size
+    if numbers := _read_size_in_header(source, name):
+        return numbers
     data = _FileBytes(source) if isinstance(source, FileSource) else io.BytesIO(source.read_rest(MAX_AUDIO_BYTES))
     with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames

@@ -140,7 +140,7 @@ class CompressedMatrix:
         return part
 
     def multiply(self, factor: float) -> CompressedMatrix:
-        """Return this matrix times ``factor``. Only the minimum and the range are multiplied, and not the integers."""
+        """Return this matrix times ``factor``. The minimum and the range change, and the integers do not."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
         return replace(self, minimum=minimum, range=span)
 
@@ -293,7 +293,7 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
     """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
-        """Return the nearest of the steps from 0 (at ``low``) to ``count`` (at ``high``) for each value."""
+        """Return the step nearest to each value, from 0 at ``low`` to ``count`` at ``high``, or 0 if both are equal."""
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
         # the result is clipped to the smallest code.
         steps = (values - low) / (high - low) * np.float32(count)
@@ -360,7 +360,7 @@ def skip_compressed(source: Source) -> tuple[int, int]:
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     """Read the header of a compressed matrix. Return the numbers of rows, columns, and bytes after the header.
 
-    ``head`` holds the next bytes of the source, which start with the header. Raise FormatError if it is invalid.
+    ``head`` holds the next bytes of the source. Raise FormatError if the header is invalid or incomplete.
     """
     format_name, space, numbers = head.partition(b" ")
     stored_dtype = _FORMATS.get(format_name)
@@ -448,7 +448,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
 class CompressedMatrixCodec(Codec[Any]):
     """Codec that reads a :class:`CompressedMatrix`, and writes a :class:`CompressedMatrix` or an array.
 
-    As in Kaldi, dense matrices are compressed when they are read, and matrices in text are not compressed.
+    As in Kaldi, dense matrices are compressed when they are read, and decompressed values are written in text.
 
     Args:
         method: compression method of matrices that are not compressed yet.

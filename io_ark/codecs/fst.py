@@ -185,14 +185,14 @@ def _read_text_acceptor(source: Source) -> Acceptor:
 
 
 def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
-    """Parse a label, or a state if ``minimum`` is 0. Raise FormatError at the offset ``at`` of the line."""
+    """Parse a label, or a state if ``minimum`` is 0. If this fails, raise FormatError with the line's offset ``at``."""
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
         source.fail(f"expected a {'label' if minimum else 'state'} of an FST (an integer), found {quote(word)}", at)
     return int(word)
 
 
 def _parse_cost(source: Source, word: bytes, at: int) -> float:
-    """Parse a cost, which may be infinite. Raise FormatError at the offset ``at`` of the line."""
+    """Parse a cost, which may be ``Infinity``. If this fails, raise FormatError with the line's offset ``at``."""
     if word in _INFINITE:
         return float(word)
     cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf

@@ -32,7 +32,8 @@ _MAX_WINDOW_NUMBERS = 1 << 15
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
     """Read the next list in binary, and the complete lists after it that are already buffered.
 
-    Both arrays are empty if the next list is long, invalid or incomplete. The caller then reads this list by itself.
+    Both arrays are empty if the next list is invalid or incomplete, or has more than ``_MAX_WINDOW_NUMBERS`` numbers.
+    The caller then reads this list by itself.
 
     Args:
         source: source at the first list.

@@ -115,9 +115,9 @@ def _read_index_in_text(source: Source) -> list[int]:
 
 
 def _read_step_indexes(source: Source, limit: int, last: Array) -> Array:
-    """Read up to ``limit`` indexes that are stored as steps in t of one byte. Return an array (indexes, 3).
+    """Read up to ``limit`` indexes that are each stored as a one-byte step in t. Return an array (indexes, 3).
 
-    ``last`` is the index before the first one, shape (3,).
+    ``last`` is the index before the first index that is read, shape (3,).
     """
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
     steps = values[: _count_leading_true(np.abs(values) <= _MAX_STEP)]
@@ -190,7 +190,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:
-    """Read the derivative weights (rows,), which may be absent, and the token after them, which ends the output."""
+    """Read the derivative weights (rows,) and the token that ends the output. Without weights, the result is empty."""
     token = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if token == b"</NnetChainSup>":
         return np.empty(0, np.float32)

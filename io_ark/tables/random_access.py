@@ -310,7 +310,10 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Read entries until ``key``, and return True if it is found and its value has not been released."""
+        """Read entries until ``key``, and return True if its value is in memory.
+
+        A key whose value was released raises OrderError if Kaldi remembers the key, and otherwise counts as missing.
+        """
         self.check_open()
         if key in self._values:
             return True

@@ -87,8 +87,8 @@ class LineSplitter:
         self.blank.clear()
         return (*errors, result)
 
-    def count_lines(self, count: int) -> None:
-        """Count lines that the caller has split, so that messages have the numbers of later lines."""
+    def skip_lines(self, count: int) -> None:
+        """Advance the line number by ``count`` lines that the caller has split, for errors in later lines."""
         self._number += count
 
     def finish(self) -> None:

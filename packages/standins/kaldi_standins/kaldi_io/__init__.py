@@ -710,7 +710,7 @@ def _read_vec_flt_binary(fd: Any) -> Array:
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
-    """Read a compressed matrix from an open file. ``format`` holds the three bytes of its token already read."""
+    """Read a compressed matrix from an open file. ``format`` holds the first three characters of its token."""
     token = format.encode()
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
@@ -820,13 +820,13 @@ _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _
 
 
 def _strip_prefix(name: str) -> str:
-    """Remove a prefix such as ``ark,t:`` from a name. A name without a prefix stays unchanged."""
+    """Remove a prefix such as ``ark,t:`` from a name. A name without a prefix is returned unchanged."""
     prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
 
 def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
-    """Open a gzipped file, and seek to its offset in the uncompressed data. ``name`` is a match of ``_GZIPPED``."""
+    """Open a gzipped file. If ``name`` (a match of ``_GZIPPED``) has an offset, seek to this uncompressed byte."""
     path, offset = name.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")

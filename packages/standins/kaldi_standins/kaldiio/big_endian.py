@@ -50,7 +50,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
 
 
 class _Swapper:
-    """Reads parts of an object, and collects in ``done`` their bytes with the byte order of numbers reversed."""
+    """Reads parts of an object, and collects their bytes in ``chunks``, with the byte order of numbers reversed."""
 
     def __init__(self, source: Source, order: Order) -> None:
         self._source = source

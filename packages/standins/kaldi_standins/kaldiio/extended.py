@@ -50,7 +50,7 @@ def _read_audio(source: Source, **options: Any) -> Any:
 
 
 def _read_numpy(source: Source, **_: Any) -> Any:
-    """Read an array that ``numpy.save`` wrote, after its tag and its size."""
+    """Skip the tag and the size, and read an array that ``numpy.save`` wrote."""
     from io_ark.numpy_files import read_npy
 
     data = _read_sized_bytes(source, b"NPY")
@@ -58,7 +58,7 @@ def _read_numpy(source: Source, **_: Any) -> Any:
 
 
 def _read_pickle(source: Source, **_: Any) -> Any:
-    """Read a plain value that ``pickle.dump`` wrote, after its tag."""
+    """Skip the tag, and read a plain value that ``pickle.dump`` wrote."""
     source.skip(len(b"PKL"))
     return read_pickle(source)
 
@@ -130,6 +130,6 @@ def _write_sized_bytes(sink: Sink, tag: bytes, data: bytes) -> None:
 
 
 def encode_length(size: int) -> bytes:
-    """Encode a size as one byte, which is the number of the bytes that follow, and the size (little-endian)."""
+    """Encode a size as one byte with the number of bytes that follow, and then the size in little-endian byte order."""
     width = (size.bit_length() + 7) // 8
     return bytes([width]) + size.to_bytes(width, "little")

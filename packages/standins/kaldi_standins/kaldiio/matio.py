@@ -67,7 +67,7 @@ def load_mat(
     pipes: bool = True,
     network: bool = True,
 ) -> Any:
-    """Load one object, an array or audio ``(rate, samples)``, such as ``feats.ark:123`` or ``feats.ark:123[0:9]``.
+    """Load the object at a location such as ``feats.ark:123[0:9]``: an array, or audio ``(rate, samples)``.
 
     Args:
         ark_name: an rxfilename.
@@ -442,6 +442,15 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     Raises:
         ArkError: a file cannot be opened or read.
+
+    >>> import io, numpy as np, tempfile
+    >>> from kaldi_standins.kaldiio import matio
+    >>> name = f"{tempfile.mkdtemp()}/rec1.wav"
+    >>> size = matio.write_wav(name, 8000, np.zeros(8000, np.int16))
+    >>> script = io.BytesIO(f"rec1 {name}\\n".encode())
+    >>> rate, samples = matio.SegmentsExtractor(script, "echo utt1 rec1 0 0.5 |")["utt1"]
+    >>> rate, samples.shape
+    (8000, (4000,))
     """
 
     def __init__(
@@ -572,7 +581,8 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
     """Split a location into the file, the offset and the slices of its range. None stands for a missing part."""
-    if ark_name.lstrip()[:1] == "|":  # A command to read ends in |, and therefore in neither a range nor an offset.
+    # A command to write may end like a range or an offset. A command to read ends in |, so it needs no test.
+    if ark_name.lstrip()[:1] == "|":
         return ark_name, None, None
     slices = None
     if ark_name.endswith("]") and "[" in ark_name:

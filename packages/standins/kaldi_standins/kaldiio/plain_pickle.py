@@ -102,7 +102,7 @@ def _make_scalar(dtype: Any, data: bytes) -> Any:
 
 
 def _encode_latin1(text: str, encoding: str) -> bytes:
-    """Return the bytes of a bytes object, which protocol 2 stores as a string in the encoding latin1."""
+    """Return the bytes that protocol 2 stores as ``text``. Raise FormatError unless ``encoding`` is "latin1"."""
     if encoding != "latin1":
         raise FormatError(f"a pickle has bytes in the unsupported encoding {encoding!r}: {ADVICE}")
     return text.encode("latin1")
@@ -282,7 +282,7 @@ class _Reader:
             )
 
     def _add_items(self, values: list[Any], kind: type[Any]) -> None:
-        """Add ``values`` to the container at the top of the stack. For a dictionary, keys and values alternate."""
+        """Add ``values`` to the container of type ``kind`` on top of the stack. For dict, keys and values alternate."""
         container = self._get_top(kind)
         if kind is list:
             container.extend(values)

@@ -115,7 +115,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
 
 
 def put_archive_first(specifier: str) -> str:
-    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order. Other specifiers stay unchanged."""
+    """Convert kaldiio's ``scp,ark:a.scp,a.ark`` to Kaldi's order, and return other specifiers unchanged."""
     prefix, _, names = specifier.partition(":")
     words = prefix.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:

@@ -70,7 +70,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
         array: (samples,) or (samples, channels).
 
     Raises:
-        ArkError: the file cannot be opened, the samples are not int16 or uint8, or they have more than two dimensions.
+        ArkError: the file cannot be opened or written, or :func:`write_audio` refuses the samples.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import wavio
@@ -128,7 +128,7 @@ def read_audio(source: Source) -> Audio:
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
-    """Return the coding and bits per sample of the wave file at the next byte, or of 16-bit PCM if it is invalid."""
+    """Return the coding and bits per sample of the next wave file, or of 16-bit PCM if its header is invalid."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
         coding, bits = _FORMAT_FIRST.unpack(start)
