@@ -109,8 +109,8 @@ class Codec(Generic[T]):
             selection: rows and columns to read. The bytes after them may stay unread. None skips the object.
 
         Returns:
-            The selected part. If ``selection`` is None, an :class:`~io_ark.blocks.ArrayInfo`, or for audio a
-            :class:`~io_ark.codecs.wave.WaveInfo`. If the stored object has no header with a shape, the whole object.
+            The selected part. If ``selection`` is None, an :class:`~io_ark.blocks.ArrayInfo` (for audio, a
+            :class:`~io_ark.codecs.wave.WaveInfo`), or the whole object if it has no header with a shape.
 
         Raises:
             FormatError: the bytes are not an object of this kind.
@@ -418,7 +418,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
 
 
 def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return ``dtype`` with little-endian byte order, without ``newbyteorder``, whose result memoryview may refuse."""
+    """Return ``dtype`` in little-endian byte order. Unlike the result of ``newbyteorder``, memoryview accepts it."""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 

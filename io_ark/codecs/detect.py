@@ -187,7 +187,7 @@ def _classify_text(source: Source) -> str:
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and later_lines.strip():
-        return _classify_lines([words.split() for words in text.split(b"\n")[: None if len(text) < size else -1]])
+        return _classify_lines([row.split() for row in text.split(b"\n")[: None if len(text) < size else -1]])
     if b";" in line:
         return _classify_list(line)
     if words and all(INTEGER.fullmatch(word) for word in words):
@@ -300,7 +300,7 @@ def kind_of(value: Any) -> str:
     """Return the kind in which :func:`io_ark.save` writes a value if you do not pass ``kind``.
 
     Raises:
-        FormatError: no kind fits the value.
+        FormatError: no kind stores values of this type, or arrays of this shape.
 
     >>> import numpy as np
     >>> from io_ark.codecs import kind_of

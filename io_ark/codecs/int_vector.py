@@ -128,7 +128,7 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to an array of shape (numbers,) of the integer type ``dtype``.
 
     Raises:
-        FormatError: the value does not have one dimension, or has elements that are not integers of type ``dtype``.
+        FormatError: the value does not have one dimension, or an element is no integer in the range of ``dtype``.
     """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value

@@ -74,12 +74,12 @@ def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
 
     A list is a count and ``width`` numbers for each element. The result ends before a negative count.
     """
-    counts, at = numbers.data, 0
+    buffer, at = numbers.data, 0
     ends: list[int] = []
-    while len(ends) < limit and at < len(counts) and counts[at] >= 0:
-        at += 1 + width * counts[at]
+    while len(ends) < limit and at < len(buffer) and buffer[at] >= 0:
+        at += 1 + width * buffer[at]
         ends.append(at)
-    if ends and at > len(counts):
+    if ends and at > len(buffer):
         ends.pop()
     return np.array(ends, np.int64)
 

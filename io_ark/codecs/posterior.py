@@ -116,7 +116,7 @@ class IntListsCodec(PosteriorArraysCodec):
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior after its marker."""
+    """Read a posterior, in binary after its marker or in text, as arrays."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
         posterior: PosteriorArrays | None = scan_line("posterior-arrays", line)

@@ -93,7 +93,7 @@ class _Numbers(NamedTuple):
 
     shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects
     values: npt.NDArray[np.uint8]  # the bytes of all numbers
-    lists: Integers  # (lists,): number of integers and floats in each inner list of all entries
+    list_lengths: Integers  # (lists,): number of integers and floats in each inner list of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
         """Return a view of the numbers of all objects as an array of type ``dtype``, shape (numbers,)."""
@@ -195,7 +195,7 @@ class KindScan:
             arrays = (
                 _build_posteriors(scanned)
                 if self._kind == "posterior-arrays"
-                else create_unit_posterior(scanned.lists, scanned.view_as(np.int32))
+                else create_unit_posterior(scanned.list_lengths, scanned.view_as(np.int32))
             )
             block = PosteriorBlock(keys, scanned.get_lengths(), arrays, data, ends)
         else:
@@ -281,17 +281,17 @@ def _split_token_vectors(scanned: _Numbers) -> list[list[str]]:
 
 
 def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
-    return build_posterior_arrays(scanned.view_as(np.int32), scanned.lists)
+    return build_posterior_arrays(scanned.view_as(np.int32), scanned.list_lengths)
 
 
-def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
+def build_posterior_arrays(numbers: npt.NDArray[np.int32], list_lengths: Integers) -> PosteriorArrays:
     """Return the posterior of one or more frames.
 
-    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,). ``lists`` holds
-    the number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
+    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,).
+    ``list_lengths``, shape (frames,), holds twice the number of entries of each frame, plus 1 if the count is included.
     """
     pairs = numbers.reshape(-1, 2)
-    return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
+    return PosteriorArrays(list_lengths >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
 def create_unit_posterior(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
@@ -309,7 +309,7 @@ def _iterate_posteriors(scanned: _Numbers) -> Iterable[Posterior]:
 
 
 def _split_int_lists(scanned: _Numbers) -> list[list[Any]]:
-    return _split_items(_split_items(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
+    return _split_items(_split_items(scanned.view_as(np.int32), scanned.list_lengths), scanned.get_lengths())
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {

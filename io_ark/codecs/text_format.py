@@ -26,7 +26,7 @@ _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype
 
 
 def format_row(values: Sequence[float]) -> str:
-    """Format numbers with seven digits and a space after each number. As in C++, a NaN may have a sign: ``-nan``."""
+    """Format numbers with seven significant digits, each before a space. As in C++, NaN may have a sign: ``-nan``."""
     text = "%.7g " * len(values) % tuple(values)
     if "nan" not in text:
         return text

@@ -330,7 +330,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries until ``key``, or a greater key with the option ``s``. Return True if it is found."""
+        """Read and store entries until ``key``, or with ``s`` a greater key. Return True if ``key`` is found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()

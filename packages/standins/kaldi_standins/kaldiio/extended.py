@@ -82,12 +82,12 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     Raises:
         SpecifierError: the name is not supported.
     """
-    kind = name.lower() if isinstance(name, str) else None
-    if kind == "soundfile":
+    lower_name = name.lower() if isinstance(name, str) else None
+    if lower_name == "soundfile":
         return lambda sink, value: _write_audio(sink, value, {"format": "wav"} | dict(options))
-    if kind == "numpy":
+    if lower_name == "numpy":
         return lambda sink, value: _write_numpy(sink, value, options)
-    if kind == "pickle":
+    if lower_name == "pickle":
         return lambda sink, value: write_pickle(sink, value, options)
     raise SpecifierError(f"write_function={name!r} is not supported: choose 'numpy', 'pickle' or 'soundfile', whose "
                          "argument write_kwargs={'format': 'flac'} chooses an audio format")  # fmt: skip

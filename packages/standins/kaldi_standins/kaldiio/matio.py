@@ -406,7 +406,7 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 
 def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
-    """Write one array in text to an open binary file, and return the number of bytes.
+    """Write one array in text to an open binary file, and return the number of bytes written.
 
     Args:
         fd: open binary file.

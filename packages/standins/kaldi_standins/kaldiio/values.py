@@ -160,7 +160,7 @@ def get_codec(endian: str) -> KaldiioCodec:
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
     """Load an object with a range that Kaldi's rules refuse, and cut out the range by NumPy's rules.
 
-    ``load`` loads the object at an rxfilename without the range. ``kaldi_error`` is the error of Kaldi's rules.
+    ``load`` is called with the rxfilename without its range, and returns the object. ``kaldi_error`` is Kaldi's error.
 
     Raises:
         ArkError: the object cannot be opened or read. ``kaldi_error`` is raised if the object does not have the range.

@@ -164,9 +164,9 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
     data = read_samples(source, None if data_bytes in unknown_sizes else data_bytes)
     if data_bytes not in unknown_sizes:
         chunks.skip_padding(data_bytes)
-    kind = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
-    count = len(data) // (channels * kind.itemsize)
-    samples = np.array(np.frombuffer(data, kind, count * channels) if count else [], dtype)
+    stored_dtype = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
+    count = len(data) // (channels * stored_dtype.itemsize)
+    samples = np.array(np.frombuffer(data, stored_dtype, count * channels) if count else [], dtype)
     return rate, samples if channels == 1 else samples.reshape(-1, channels)
 
 
