@@ -286,10 +286,10 @@ def _scale_to_integers(values: Array, minimum: np.float32, span: np.float32, dty
     return rounded.astype(dtype)
 
 
-def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
+def _scale_within_percentiles(values: Array, percentiles: Array) -> Bytes:
     """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar).
 
-    ``values`` has the shape (columns, rows), and ``limits`` holds the four percentiles, shape (4, columns, 1).
+    ``values`` has the shape (columns, rows), and ``percentiles`` holds the four percentiles, shape (4, columns, 1).
     """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
@@ -300,7 +300,7 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
         rounded: Array = np.where(np.isfinite(steps), np.clip(np.trunc(steps.astype(np.float64) + 0.5), 0, count), 0)
         return rounded
 
-    p0, p25, p75, p100 = limits
+    p0, p25, p75, p100 = percentiles
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         upper = np.where(values < p75, 64 + count_steps(p25, p75, 128), 192 + count_steps(p75, p100, 63))
         return np.where(values < p25, count_steps(p0, p25, 64), upper).astype(np.uint8)
@@ -406,11 +406,11 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
         raise ValueError("the keys, shapes and values of a block do not match")
     # A column has 8 bytes of percentiles, and an element at most 2 bytes.
     max_bytes = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
-    packed, objects, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+    packed, starts, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     size = NATIVE.get_function("ark_compress_arrays")(
-        block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
+        block.keys, shapes, align_numbers(block.values), count, method, packed, starts, ends
     )
-    return PackedBlock(block.keys, packed[:size], objects) if size >= 0 else None
+    return PackedBlock(block.keys, packed[:size], starts) if size >= 0 else None
 
 
 @NATIVE.twin(_compress_block_in_c)
@@ -433,16 +433,16 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     """
     if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
         return None
-    entries, objects = io.BytesIO(), []
+    entries, starts = io.BytesIO(), []
     try:
         for key, (_, matrix) in zip(block.keys.split(b"\n"), block.entries(), strict=False):
             entries.write(key + b" ")
-            objects.append(entries.tell())
+            starts.append(entries.tell())
             entries.write(BINARY_MARKER)
             entries.writelines(_encode_parts(_compress_values(matrix, CompressionMethod(method))))
     except FormatError:
         return None
-    return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(objects, np.int64))
+    return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(starts, np.int64))
 
 
 class CompressedMatrixCodec(Codec[Any]):

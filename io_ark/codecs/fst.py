@@ -77,10 +77,10 @@ class FstCodec(Codec[Fst]):
         if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
             source.fail("expected an FST in OpenFst's binary format: name another file, or convert the FST", at)
         fst_type, arc_type = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
-        version, flags, properties, start, states, arc_count = _HEADER.unpack(source.read(_HEADER.size))
+        version, flags, properties, start, state_count, arc_count = _HEADER.unpack(source.read(_HEADER.size))
         remaining = source.count_remaining()  # Reading a known number of bytes at once saves a copy.
         data = source.read_rest() if remaining is None else bytes(source.read(remaining))
-        return Fst(fst_type, arc_type, version, flags, properties, start, states, arc_count, data)
+        return Fst(fst_type, arc_type, version, flags, properties, start, state_count, arc_count, data)
 
     def write_body(self, sink: Sink, value: Fst, binary: bool) -> None:
         if not binary:

@@ -171,14 +171,14 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
     expect_token(source, binary, b"<Supervision>")
     expect_token(source, binary, b"<Weight>")
     weight = read_float(source, binary)
-    sequences, frames, labels = (
+    num_sequences, frames_per_sequence, label_dim = (
         _read_named_count(source, binary, name) for name in (b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>")
     )
     expect_token(source, binary, b"<End2End>")
     end_to_end = read_bool(source, binary)
     if end_to_end:
         expect_token(source, binary, b"<Fsts>")
-        fsts = [read_acceptor(source, binary) for _ in range(sequences)]
+        fsts = [read_acceptor(source, binary) for _ in range(num_sequences)]
         expect_token(source, binary, b"</Fsts>")
     else:
         fsts = [read_acceptor(source, binary)]
@@ -186,7 +186,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
     if expect_token(source, binary, b"<AlignmentPdfs>", b"</Supervision>") == b"<AlignmentPdfs>":
         alignment = _integers.read_body(source, binary)
         expect_token(source, binary, b"</Supervision>")
-    return Supervision(weight, sequences, frames, labels, fsts, end_to_end, alignment)
+    return Supervision(weight, num_sequences, frames_per_sequence, label_dim, fsts, end_to_end, alignment)
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:

@@ -129,8 +129,8 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
             lengths = np.diff(ends, prepend=0)
             posteriors.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
         else:
-            entries = read_size(source, True, "the number of entries of a frame")
-            posteriors.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
+            entry_count = read_size(source, True, "the number of entries of a frame")
+            posteriors.append(_convert_pairs([read_pairs(source, entry_count, "a posterior")]))
         count -= len(posteriors[-1].counts)
     return PosteriorArrays.concatenate(posteriors)
 

@@ -396,17 +396,17 @@ class SortedArchiveLookup(_ArchiveScan):
         self.check_open()
         self.reads.raise_failure()
         check_key(key)
-        goal = encode_key(key)
-        if goal < self._last_key:
+        encoded_key = encode_key(key)
+        if encoded_key < self._last_key:
             raise OrderError(
                 f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs (sorted calls): "
                 "sort the lookups, or omit the option",
                 file=self.table.rxfilename,
                 key=key,
             )
-        self._last_key = goal
+        self._last_key = encoded_key
         try:
-            while self._previous is None or self._previous < goal:
+            while self._previous is None or self._previous < encoded_key:
                 self._current = None
                 self._current = next(self.read_next_entries(), None)
                 if self._current is None:

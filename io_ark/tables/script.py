@@ -261,11 +261,11 @@ class Script(Mapping[str, str]):
         # Keys with equal hashes are adjacent in the index, so that only these keys need a comparison.
         index = self._get_index()
         hashes = index >> 32
-        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
-        # Successive positions in `equal` belong to one group of equal hashes, whose keys are collected in `seen`.
+        positions = np.flatnonzero(hashes[1:] == hashes[:-1])
+        # Successive numbers in `positions` belong to one group of equal hashes, whose keys are collected in `seen`.
         seen: set[str] = set()
         previous = -2
-        for at in equal.tolist():
+        for at in positions.tolist():
             if at != previous + 1:
                 seen = {self._get_key(int(index[at]) & 0xFFFFFFFF)}
             previous = at

@@ -697,8 +697,8 @@ def _read_mat_binary(fd: Any) -> Array:
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes both.
-    elements = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
-    return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
+    element_count = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
+    return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, element_count * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:

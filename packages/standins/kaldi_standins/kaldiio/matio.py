@@ -560,8 +560,8 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
     else:
         data = _read_bytes(fname)
     name = get_stream_name(fname)
-    lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
-    for line_number, line in enumerate(lines.split("\n") if lines else (), 1):
+    text = data.decode("utf-8", "surrogateescape").removesuffix("\n")
+    for line_number, line in enumerate(text.split("\n") if text else (), 1):
         key, mark, location = line.partition(separator)
         if not mark:
             raise FormatError(
