@@ -227,7 +227,7 @@ def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | 
         return b"CM " + bytes(_HEADER.size)
     # The block is one entry with an empty key. Its object starts with the binary marker.
     packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)
-    if packed is None:
+    if packed is None:  # The matrix cannot be compressed, so _compress_values raises the error.
         return b"".join(_encode_parts(_compress_values(values, method)))
     return packed.data.data[int(packed.objects[0]) + len(BINARY_MARKER) :]
 

@@ -159,7 +159,7 @@ def _read_text_acceptor(source: Source) -> Acceptor:
     at = source.tell()
     while words := source.read_line().split():
         state = _parse_integer(source, words[0], at, minimum=0)
-        start = state if start < 0 else start
+        start = state if start < 0 else start  # The first line begins with the start state.
         cost = _parse_cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
             cost_of_final[state] = cost

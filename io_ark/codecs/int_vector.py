@@ -212,7 +212,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             if len(ends):
                 length_arrays.append(np.diff(ends, prepend=0) - 1)
                 number_arrays.append(remove_counts(numbers, ends))
-            else:
+            else:  # The next list is long, or invalid, and the codec of a vector raises the error.
                 number_arrays.append(self._vector.read_body(source, True))
                 length_arrays.append(np.array([len(number_arrays[-1])]))
             count -= len(length_arrays[-1])

@@ -478,7 +478,7 @@ class WaveCodec(_AudioCodec[Wave]):
         data = _read_limited_samples(source, header, self.max_duration)
         frames = _count_frames(source, len(data), header.block)
         samples = np.frombuffer(data, order, frames * info.channels)
-        if info.channels > 1 or info.big_endian or isinstance(data, bytes):
+        if info.channels > 1 or info.big_endian or isinstance(data, bytes):  # Bytes are read-only, so they are copied.
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 

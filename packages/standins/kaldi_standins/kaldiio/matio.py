@@ -479,7 +479,7 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
         if segment.channel is not None:  # In contrast to kaldiio, a fifth field selects a channel.
-            if segment.channel >= samples[:1].size:
+            if segment.channel >= samples[:1].size:  # One sample of all channels has one number for each channel.
                 raise RangeError(
                     f"is from channel {segment.channel}, but {segment.recording} has only {samples[:1].size} "
                     f"channel{'s' * (samples[:1].size > 1)}, and channels count from 0: correct the fifth field",

@@ -49,7 +49,7 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
 
 
 def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
-    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object.
+    """Start a command. Return its output (mode "r" or "rb") or input ("w" or "wb") as a file. ``buffering`` is ignored.
 
     >>> from kaldi_standins.kaldiio.utils import my_popen
     >>> my_popen("echo hello").read()

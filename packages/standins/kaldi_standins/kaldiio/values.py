@@ -37,7 +37,7 @@ _WHOLE_NUMBERS = b"+-0123456789 \t["
 class KaldiioCodec(AnyCodec):
     """Codec of objects of any kind in kaldiio's shapes.
 
-    Audio is ``(rate, samples)``. Numbers in text are an array, of int32 if all are whole numbers.
+    Audio is ``(rate, samples)``. A vector in text is an int32 array if all numbers are whole, and otherwise float32.
 
     Args:
         compress: compression method of matrices, from 1 to 7. None for no compression.
