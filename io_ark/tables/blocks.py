@@ -281,8 +281,8 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
     """Return the keys and offsets of successive lines that name increasing offsets of one file.
 
-    The first line that names another file, or an offset that is not greater, ends both lists and is not included. Both
-    lists are empty if a key is empty or has white space.
+    The lists end before the first line that names another file, an offset that is not greater, or an offset beyond
+    ``size``. Both lists are empty if a key is empty or has white space.
 
     Args:
         lines: lines of a script file.

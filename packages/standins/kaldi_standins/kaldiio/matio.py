@@ -131,7 +131,8 @@ def load_scp(
         fname: name of the script file, or an open file.
         endian: byte order of binary objects, "<" or ">".
         separator: separator after the key. With a separator, keys may contain white space. None for any white space.
-        segments: name of a segments file, to map segments to ``(rate, samples)``. None maps keys to objects.
+        segments: name of a segments file, to map segments to ``(rate, samples)``. ``endian`` and ``max_cache_fd`` are
+            then ignored. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -505,7 +506,7 @@ class SegmentsExtractor(Mapping[str, Any]):
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
-    """Encode the integer ``n``, which is not negative, as ``length`` bytes in the byte order ``endianess``.
+    """Encode the nonnegative integer ``n`` as ``length`` bytes in the byte order ``endianess``.
 
     >>> from kaldi_standins.kaldiio import matio
     >>> matio.to_bytes(258, 4)
@@ -515,7 +516,7 @@ def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little"
 
 
 def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
-    """Decode the bytes ``s`` in the byte order ``endianess`` to an integer, which is not negative.
+    """Decode the bytes ``s`` in the byte order ``endianess`` to a nonnegative integer.
 
     >>> from kaldi_standins.kaldiio import matio
     >>> matio.from_bytes(b"\\x02\\x01\\x00\\x00")

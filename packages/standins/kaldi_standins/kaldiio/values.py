@@ -158,7 +158,7 @@ def get_codec(endian: str) -> KaldiioCodec:
 
 
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
-    """Load an object with a range that Kaldi's rules refuse, and cut out the range by NumPy's rules.
+    """Load an object with a range that Kaldi's rules refuse, and cut out the range by kaldiio's rules.
 
     ``load`` is called with the rxfilename without its range, and returns the object. ``kaldi_error`` is Kaldi's error.
 
@@ -177,7 +177,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: A
 
 
 class KaldiioLoader(Loader):
-    """Loads the objects of a script file in kaldiio's shapes. Ranges follow Kaldi's or NumPy's rules.
+    """Loads the objects of a script file in kaldiio's shapes. Ranges follow Kaldi's rules, or else kaldiio's.
 
     Args:
         access: permission to run commands and to open URLs.
@@ -191,7 +191,7 @@ class KaldiioLoader(Loader):
         super().__init__(get_codec(endian), access, files=files, in_order=in_order)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:
-        """Load the object at a location. A range that Kaldi refuses is read as a NumPy slice. Errors name the key."""
+        """Load the object at a location. A range that Kaldi refuses follows kaldiio's rules. Errors name the key."""
         try:
             return super().load_value(key, rxfilename)
         except (RangeError, SpecifierError) as error:

@@ -89,7 +89,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
     Raises:
         FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
-            channels)``, or exceed the size limits of a WAV file.
+            channels)``, or do not fit into a WAV file with this rate.
     """
     samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
