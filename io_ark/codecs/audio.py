@@ -106,15 +106,15 @@ def decode_audio_file(
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    ``name`` is the format. The headers of FLAC and SPHERE contain the three numbers. For other formats, libsndfile
-    decides how much of a file to read. The output of a command is read completely.
+    ``name`` is the format. The headers of FLAC and SPHERE usually contain the three numbers. Otherwise, libsndfile
+    decides how much of a file to read, and the output of a command is read completely.
 
     Raises:
         FormatError: soundfile is not installed, or cannot read the audio.
     """
     require_decoder(source, name)
-    if size := _read_size_in_header(source, name):
-        return size
+    if numbers := _read_size_in_header(source, name):
+        return numbers
     data = _FileBytes(source) if isinstance(source, FileSource) else io.BytesIO(source.read_rest(MAX_AUDIO_BYTES))
     with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames
@@ -123,7 +123,7 @@ def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
 def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
     """Return the sampling rate, number of channels and number of samples in the header of a FLAC or SPHERE file.
 
-    Return None if the header lacks one of the three numbers, and for other formats.
+    Return None for other formats, and if the header lacks one of the three numbers.
     """
     if name == "FLAC":
         # 20 bits of sampling rate, 3 bits of channels minus 1, 5 bits of bits per sample, and 36 bits of samples.
@@ -167,7 +167,7 @@ class _FileBytes(io.RawIOBase):
 
 @contextmanager
 def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
-    """Yield an open ``SoundFile``. Its errors within the ``with`` block become errors of ``source``."""
+    """Yield a ``SoundFile`` that reads ``data``. Errors of soundfile within the ``with`` block become FormatErrors."""
     soundfile = require_decoder(source, name)
     try:
         with soundfile.SoundFile(data) as file:

@@ -55,7 +55,7 @@ class Sink(Protocol):
     """Protocol of objects to which codecs write bytes."""
 
     def write(self, data: Any, /) -> Any:
-        """Write all bytes of an object with the buffer protocol."""
+        """Write all bytes of ``data``, an object that supports the buffer protocol."""
 
 
 class Codec(Generic[T]):
@@ -94,7 +94,7 @@ class Codec(Generic[T]):
         return self.read(source)
 
     def create_scan(self) -> Scan | None:
-        """Return a reader of blocks of small objects, or None if the kind has none or the C library is missing."""
+        """Return a reader of blocks of small objects, or None if no reader exists or the C library is missing."""
         return make_scan(self.scan_kind) if self.scan_kind else None
 
     def create_pack(self, binary: bool) -> Pack:
@@ -109,8 +109,8 @@ class Codec(Generic[T]):
             selection: rows and columns to read. The bytes after them may stay unread. None skips the object.
 
         Returns:
-            The selected part. If ``selection`` is None, an :class:`~io_ark.blocks.ArrayInfo`, or for audio a
-            :class:`~io_ark.codecs.wave.WaveInfo`. If the stored object has no header with a shape, the whole object.
+            The selected part. If ``selection`` is None, an :class:`~io_ark.blocks.ArrayInfo` (for audio, a
+            :class:`~io_ark.codecs.wave.WaveInfo`), or the whole object if it has no header with a shape.
 
         Raises:
             FormatError: the bytes are not an object of this kind.
@@ -215,10 +215,10 @@ class FloatArrayCodec(ArrayCodec):
 
 
 def read_marker(source: Source) -> bool:
-    """Return True if the object at the next byte is binary, and skip its marker.
+    """If the object at the next byte is binary, skip its marker and return True. Return False for text.
 
     Raises:
-        FormatError: no object of Kaldi begins at the next byte.
+        FormatError: no Kaldi object begins at the next byte.
     """
     marker = source.peek(2)
     if marker == BINARY_MARKER:
@@ -335,7 +335,7 @@ def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
     A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
 
     Raises:
-        FormatError: there is no number, or it is out of range.
+        FormatError: there is no number, or a number in text is out of range.
     """
     at = source.tell()
     if binary:
@@ -365,7 +365,7 @@ def read_bool(source: Source, binary: bool) -> bool:
 
 
 def _read_number(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
-    """Read a number in text, such as an integer, that matches ``pattern``. ``what`` names the number in errors."""
+    """Skip white space, and read a number in text that matches ``pattern``. ``what`` names the number in errors."""
     source.skip_space()
     next_bytes = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(next_bytes)
@@ -418,7 +418,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
 
 
 def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return ``dtype`` with little-endian byte order, without ``newbyteorder``, whose result memoryview may refuse."""
+    """Return ``dtype`` in little-endian byte order. Unlike the result of ``newbyteorder``, memoryview accepts it."""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 

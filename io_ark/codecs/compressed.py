@@ -140,7 +140,7 @@ class CompressedMatrix:
         return part
 
     def multiply(self, factor: float) -> CompressedMatrix:
-        """Return this matrix times ``factor``. Only the minimum and the range are multiplied, and not the integers."""
+        """Return this matrix times ``factor``. The minimum and the range change, and the integers do not."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
         return replace(self, minimum=minimum, range=span)
 
@@ -227,7 +227,7 @@ def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | 
         return b"CM " + bytes(_HEADER.size)
     # The block is one entry with an empty key. Its object starts with the binary marker.
     packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)
-    if packed is None:
+    if packed is None:  # The matrix cannot be compressed, so _compress_values raises the error.
         return b"".join(_encode_parts(_compress_values(values, method)))
     return packed.data.data[int(packed.objects[0]) + len(BINARY_MARKER) :]
 
@@ -286,21 +286,21 @@ def _scale_to_integers(values: Array, minimum: np.float32, span: np.float32, dty
     return rounded.astype(dtype)
 
 
-def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
+def _scale_within_percentiles(values: Array, percentiles: Array) -> Bytes:
     """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar).
 
-    ``values`` has the shape (columns, rows), and ``limits`` holds the four percentiles, shape (4, columns, 1).
+    ``values`` has the shape (columns, rows), and ``percentiles`` holds the four percentiles, shape (4, columns, 1).
     """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
-        """Return the nearest of the steps from 0 (at ``low``) to ``count`` (at ``high``) for each value."""
+        """Return the step nearest to each value, from 0 at ``low`` to ``count`` at ``high``, or 0 if both are equal."""
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
         # the result is clipped to the smallest code.
         steps = (values - low) / (high - low) * np.float32(count)
         rounded: Array = np.where(np.isfinite(steps), np.clip(np.trunc(steps.astype(np.float64) + 0.5), 0, count), 0)
         return rounded
 
-    p0, p25, p75, p100 = limits
+    p0, p25, p75, p100 = percentiles
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         upper = np.where(values < p75, 64 + count_steps(p25, p75, 128), 192 + count_steps(p75, p100, 63))
         return np.where(values < p25, count_steps(p0, p25, 64), upper).astype(np.uint8)
@@ -360,7 +360,7 @@ def skip_compressed(source: Source) -> tuple[int, int]:
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     """Read the header of a compressed matrix. Return the numbers of rows, columns, and bytes after the header.
 
-    ``head`` holds the next bytes of the source, which start with the header. Raise FormatError if it is invalid.
+    ``head`` holds the next bytes of the source. Raise FormatError if the header is invalid or incomplete.
     """
     format_name, space, numbers = head.partition(b" ")
     stored_dtype = _FORMATS.get(format_name)
@@ -406,11 +406,11 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
         raise ValueError("the keys, shapes and values of a block do not match")
     # A column has 8 bytes of percentiles, and an element at most 2 bytes.
     max_bytes = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
-    packed, objects, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+    packed, starts, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     size = NATIVE.get_function("ark_compress_arrays")(
-        block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
+        block.keys, shapes, align_numbers(block.values), count, method, packed, starts, ends
     )
-    return PackedBlock(block.keys, packed[:size], objects) if size >= 0 else None
+    return PackedBlock(block.keys, packed[:size], starts) if size >= 0 else None
 
 
 @NATIVE.twin(_compress_block_in_c)
@@ -433,22 +433,22 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     """
     if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
         return None
-    entries, objects = io.BytesIO(), []
+    entries, starts = io.BytesIO(), []
     try:
         for key, (_, matrix) in zip(block.keys.split(b"\n"), block.entries(), strict=False):
             entries.write(key + b" ")
-            objects.append(entries.tell())
+            starts.append(entries.tell())
             entries.write(BINARY_MARKER)
             entries.writelines(_encode_parts(_compress_values(matrix, CompressionMethod(method))))
     except FormatError:
         return None
-    return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(objects, np.int64))
+    return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(starts, np.int64))
 
 
 class CompressedMatrixCodec(Codec[Any]):
     """Codec that reads a :class:`CompressedMatrix`, and writes a :class:`CompressedMatrix` or an array.
 
-    As in Kaldi, dense matrices are compressed when they are read, and matrices in text are not compressed.
+    As in Kaldi, dense matrices are compressed when they are read, and decompressed values are written in text.
 
     Args:
         method: compression method of matrices that are not compressed yet.

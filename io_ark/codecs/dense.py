@@ -66,7 +66,7 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], selection: Range) -> Array:
     """Read a part of a dense matrix in binary, without reading the rows before and after the part.
 
-    The arguments are those of :func:`read_dense`, and ``selection`` selects rows and columns.
+    ``selection`` is the range of rows and columns to read. For the other arguments, see :func:`read_dense`.
 
     Raises:
         FormatError: the matrix is invalid or incomplete.
@@ -83,7 +83,7 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], selectio
 
 
 def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert float32 to float64, or float64 to float32. Numbers beyond the range of float32 become infinite."""
+    """Convert floats to the type ``dtype``, if necessary. Numbers beyond the range of float32 become infinite."""
     if values.dtype == dtype:
         return values
     with np.errstate(over="ignore", invalid="ignore"):

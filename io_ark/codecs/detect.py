@@ -107,8 +107,8 @@ def _detect_integer_kind(source: Source) -> str:
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)
-    least_size = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
-    for size in (least_size, *(window for window in _WINDOWS if window > least_size)):
+    min_size = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
+    for size in (min_size, *(window for window in _WINDOWS if window > min_size)):
         window = source.peek(size)
         kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
         if kind is not None:
@@ -187,7 +187,7 @@ def _classify_text(source: Source) -> str:
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and later_lines.strip():
-        return _classify_lines([words.split() for words in text.split(b"\n")[: None if len(text) < size else -1]])
+        return _classify_lines([row.split() for row in text.split(b"\n")[: None if len(text) < size else -1]])
     if b";" in line:
         return _classify_list(line)
     if words and all(INTEGER.fullmatch(word) for word in words):
@@ -300,7 +300,7 @@ def kind_of(value: Any) -> str:
     """Return the kind in which :func:`io_ark.save` writes a value if you do not pass ``kind``.
 
     Raises:
-        FormatError: no kind fits the value.
+        FormatError: no kind stores values of this type, or arrays of this shape.
 
     >>> import numpy as np
     >>> from io_ark.codecs import kind_of

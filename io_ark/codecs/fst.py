@@ -77,10 +77,10 @@ class FstCodec(Codec[Fst]):
         if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
             source.fail("expected an FST in OpenFst's binary format: name another file, or convert the FST", at)
         fst_type, arc_type = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
-        version, flags, properties, start, states, arc_count = _HEADER.unpack(source.read(_HEADER.size))
+        version, flags, properties, start, state_count, arc_count = _HEADER.unpack(source.read(_HEADER.size))
         remaining = source.count_remaining()  # Reading a known number of bytes at once saves a copy.
         data = source.read_rest() if remaining is None else bytes(source.read(remaining))
-        return Fst(fst_type, arc_type, version, flags, properties, start, states, arc_count, data)
+        return Fst(fst_type, arc_type, version, flags, properties, start, state_count, arc_count, data)
 
     def write_body(self, sink: Sink, value: Fst, binary: bool) -> None:
         if not binary:
@@ -102,7 +102,7 @@ def read_acceptor(source: Source, binary: bool) -> Acceptor:
 
 
 def _read_name(source: Source) -> bytes:
-    """Read the name of a type of FST or arc: its length in bytes, and the bytes."""
+    """Read the name of an FST type or arc type, which is stored as its length in bytes and the bytes."""
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
     if not 0 <= length <= _MAX_NAME_BYTES:
         source.fail(f"invalid length of the name of an FST's type: {length} bytes; the file is damaged")
@@ -159,7 +159,7 @@ def _read_text_acceptor(source: Source) -> Acceptor:
     at = source.tell()
     while words := source.read_line().split():
         state = _parse_integer(source, words[0], at, minimum=0)
-        start = state if start < 0 else start
+        start = state if start < 0 else start  # The first line begins with the start state.
         cost = _parse_cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
             cost_of_final[state] = cost
@@ -185,14 +185,14 @@ def _read_text_acceptor(source: Source) -> Acceptor:
 
 
 def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
-    """Parse a label, or a state if ``minimum`` is 0. Raise FormatError at the offset ``at`` of the line."""
+    """Parse a label, or a state if ``minimum`` is 0. If this fails, raise FormatError with the line's offset ``at``."""
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
         source.fail(f"expected a {'label' if minimum else 'state'} of an FST (an integer), found {quote(word)}", at)
     return int(word)
 
 
 def _parse_cost(source: Source, word: bytes, at: int) -> float:
-    """Parse a cost, which may be infinite. Raise FormatError at the offset ``at`` of the line."""
+    """Parse a cost, which may be ``Infinity``. If this fails, raise FormatError with the line's offset ``at``."""
     if word in _INFINITE:
         return float(word)
     cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf

@@ -128,7 +128,7 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to an array of shape (numbers,) of the integer type ``dtype``.
 
     Raises:
-        FormatError: the value does not have one dimension, is not integer, or does not fit into the type.
+        FormatError: the value does not have one dimension, or an element is no integer in the range of ``dtype``.
     """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
@@ -212,7 +212,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             if len(ends):
                 length_arrays.append(np.diff(ends, prepend=0) - 1)
                 number_arrays.append(remove_counts(numbers, ends))
-            else:
+            else:  # The next list is long, or invalid, and the codec of a vector raises the error.
                 number_arrays.append(self._vector.read_body(source, True))
                 length_arrays.append(np.array([len(number_arrays[-1])]))
             count -= len(length_arrays[-1])

@@ -49,12 +49,12 @@ class MatrixCodec(FloatArrayCodec):
             start, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
             if start == self._start and column_size == 4 and rows >= 0 and columns >= 0:
                 source.skip(_START)
-                length = rows * columns * self._itemsize
-                if length > source.small:
+                byte_count = rows * columns * self._itemsize
+                if byte_count > source.small:
                     return source.read_array(self._stored_dtype, rows * columns).reshape(rows, columns)
-                window, at = source.take(length)
+                window, at = source.take(byte_count)
                 # Copying the bytes is three times as fast as copying an unaligned array.
-                matrix: Array = np.ndarray((rows, columns), self._stored_dtype, bytearray(window[at : at + length]))
+                matrix: Array = np.ndarray((rows, columns), self._stored_dtype, bytearray(window[at : at + byte_count]))
                 return matrix
             if start.startswith(_COMPRESSED) and len(head) == _MAX_START_BYTES:
                 source.skip(len(BINARY_MARKER))

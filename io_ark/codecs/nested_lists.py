@@ -32,7 +32,8 @@ _MAX_WINDOW_NUMBERS = 1 << 15
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
     """Read the next list in binary, and the complete lists after it that are already buffered.
 
-    Both arrays are empty if the next list is long, invalid or incomplete. The caller then reads this list by itself.
+    Both arrays are empty if the next list is invalid or incomplete, or has more than ``_MAX_WINDOW_NUMBERS`` numbers.
+    The caller then reads this list by itself.
 
     Args:
         source: source at the first list.
@@ -73,12 +74,12 @@ def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
 
     A list is a count and ``width`` numbers for each element. The result ends before a negative count.
     """
-    counts, at = numbers.data, 0
+    buffer, at = numbers.data, 0
     ends: list[int] = []
-    while len(ends) < limit and at < len(counts) and counts[at] >= 0:
-        at += 1 + width * counts[at]
+    while len(ends) < limit and at < len(buffer) and buffer[at] >= 0:
+        at += 1 + width * buffer[at]
         ends.append(at)
-    if ends and at > len(counts):
+    if ends and at > len(buffer):
         ends.pop()
     return np.array(ends, np.int64)
 

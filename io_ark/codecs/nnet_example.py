@@ -115,9 +115,9 @@ def _read_index_in_text(source: Source) -> list[int]:
 
 
 def _read_step_indexes(source: Source, limit: int, last: Array) -> Array:
-    """Read up to ``limit`` indexes that are stored as steps in t of one byte. Return an array (indexes, 3).
+    """Read up to ``limit`` indexes that are each stored as a one-byte step in t. Return an array (indexes, 3).
 
-    ``last`` is the index before the first one, shape (3,).
+    ``last`` is the index before the first index that is read, shape (3,).
     """
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
     steps = values[: _count_leading_true(np.abs(values) <= _MAX_STEP)]
@@ -171,14 +171,14 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
     expect_token(source, binary, b"<Supervision>")
     expect_token(source, binary, b"<Weight>")
     weight = read_float(source, binary)
-    sequences, frames, labels = (
+    num_sequences, frames_per_sequence, label_dim = (
         _read_named_count(source, binary, name) for name in (b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>")
     )
     expect_token(source, binary, b"<End2End>")
     end_to_end = read_bool(source, binary)
     if end_to_end:
         expect_token(source, binary, b"<Fsts>")
-        fsts = [read_acceptor(source, binary) for _ in range(sequences)]
+        fsts = [read_acceptor(source, binary) for _ in range(num_sequences)]
         expect_token(source, binary, b"</Fsts>")
     else:
         fsts = [read_acceptor(source, binary)]
@@ -186,11 +186,11 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
     if expect_token(source, binary, b"<AlignmentPdfs>", b"</Supervision>") == b"<AlignmentPdfs>":
         alignment = _integers.read_body(source, binary)
         expect_token(source, binary, b"</Supervision>")
-    return Supervision(weight, sequences, frames, labels, fsts, end_to_end, alignment)
+    return Supervision(weight, num_sequences, frames_per_sequence, label_dim, fsts, end_to_end, alignment)
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:
-    """Read the derivative weights (rows,), which may be absent, and the token after them, which ends the output."""
+    """Read the derivative weights (rows,) and the token that ends the output. Without weights, the result is empty."""
     token = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if token == b"</NnetChainSup>":
         return np.empty(0, np.float32)

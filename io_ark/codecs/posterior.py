@@ -116,7 +116,7 @@ class IntListsCodec(PosteriorArraysCodec):
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior after its marker."""
+    """Read a posterior, in binary after its marker or in text, as arrays."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
         posterior: PosteriorArrays | None = scan_line("posterior-arrays", line)
@@ -128,9 +128,9 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
         if len(ends):
             lengths = np.diff(ends, prepend=0)
             posteriors.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
-        else:
-            entries = read_size(source, True, "the number of entries of a frame")
-            posteriors.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
+        else:  # The next frame is long, or has another layout, or is invalid, and this code raises the error.
+            entry_count = read_size(source, True, "the number of entries of a frame")
+            posteriors.append(_convert_pairs([read_pairs(source, entry_count, "a posterior")]))
         count -= len(posteriors[-1].counts)
     return PosteriorArrays.concatenate(posteriors)
 

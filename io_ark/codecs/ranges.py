@@ -32,9 +32,9 @@ def extract_range(value: Any, selection: Range, name: str = "") -> Any:
 
 
 def find_slices(selection: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
-    """Return the slices of rows and columns that a range selects. Warn if it exceeds the rows.
+    """Return the slices of rows and columns that a range selects. Warn if the range exceeds the rows.
 
-    The arguments are those of :meth:`Range.to_slices`. ``name`` is the location of the object, for messages.
+    For a vector, ``rows`` is its length, and ``columns`` is None. ``name`` is the location of the object, for messages.
 
     Raises:
         RangeError: the range is outside of the object.

@@ -67,12 +67,12 @@ class Scan(Protocol):
         file_bytes: number of bytes at the start of a file that :meth:`scan_at` needs, for kinds that are often stored
             as one file per object. Several files are then read together. 0 for other kinds.
         can_scan_at: True if :meth:`scan_at` reads objects.
-        of_any_size: True if objects of any size are read together, because their numbers become Python objects.
+        reads_any_size: True if objects of any size are read together, because their numbers become Python objects.
     """
 
     file_bytes: int
     can_scan_at: bool
-    of_any_size: bool
+    reads_any_size: bool
 
     def scan_entries(self, window: Window) -> Scanned | None:
         """Read some or all of the complete entries in a window. Return None if the window has no complete entry."""
@@ -93,7 +93,7 @@ class _Numbers(NamedTuple):
 
     shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects
     values: npt.NDArray[np.uint8]  # the bytes of all numbers
-    lists: Integers  # (lists,): number of integers and floats in each inner list of all entries
+    list_lengths: Integers  # (lists,): number of integers and floats in each inner list of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
         """Return a view of the numbers of all objects as an array of type ``dtype``, shape (numbers,)."""
@@ -111,8 +111,8 @@ class KindScan:
 
     def __init__(self, kind: str) -> None:
         layout = _LAYOUTS.get(kind, kind)
-        self.of_any_size = layout in _NESTED
-        self._kind, self._code, self._nested = kind, _KINDS.index(layout), layout in _NESTED
+        self._kind, self._code, self._is_nested = kind, _KINDS.index(layout), layout in _NESTED
+        self.reads_any_size = self._is_nested
         self._ends, self._shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
 
     @cached_property
@@ -150,7 +150,7 @@ class KindScan:
     def _scan_window(
         self, window: Window, keys: npt.NDArray[np.uint8] | None, offsets: Integers | None, room: int | None = None
     ) -> _Numbers | None:
-        """Scan a window in C. Return None if no object was read.
+        """Scan a window in C, and store the ends of the objects in ``_ends``. Return None if no object was read.
 
         Args:
             window: the bytes.
@@ -159,9 +159,9 @@ class KindScan:
             room: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
-        max_object_bytes = len(data) if self.of_any_size else window.largest
+        max_object_bytes = len(data) if self.reads_any_size else window.largest
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
-        values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
+        values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._is_nested else 0, np.int64)
         self._table.set_fields(
             data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
             lists_room=len(lists), largest=max_object_bytes,
@@ -195,7 +195,7 @@ class KindScan:
             arrays = (
                 _build_posteriors(scanned)
                 if self._kind == "posterior-arrays"
-                else create_unit_posterior(scanned.lists, scanned.view_as(np.int32))
+                else create_unit_posterior(scanned.list_lengths, scanned.view_as(np.int32))
             )
             block = PosteriorBlock(keys, scanned.get_lengths(), arrays, data, ends)
         else:
@@ -230,7 +230,7 @@ def scan_line(kind: str, line: bytes) -> Any:
 class ShapeScan:
     """Reads blocks of the shapes of matrices, without the numbers. ``dtype`` is the type that reading would return."""
 
-    file_bytes, can_scan_at, of_any_size = 0, False, False
+    file_bytes, can_scan_at, reads_any_size = 0, False, False
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
@@ -281,17 +281,17 @@ def _split_token_vectors(scanned: _Numbers) -> list[list[str]]:
 
 
 def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
-    return build_posterior_arrays(scanned.view_as(np.int32), scanned.lists)
+    return build_posterior_arrays(scanned.view_as(np.int32), scanned.list_lengths)
 
 
-def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
+def build_posterior_arrays(numbers: npt.NDArray[np.int32], list_lengths: Integers) -> PosteriorArrays:
     """Return the posterior of one or more frames.
 
-    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,). ``lists`` holds
-    the number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
+    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,).
+    ``list_lengths``, shape (frames,), holds twice the number of entries of each frame, plus 1 if the count is included.
     """
     pairs = numbers.reshape(-1, 2)
-    return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
+    return PosteriorArrays(list_lengths >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
 def create_unit_posterior(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
@@ -309,7 +309,7 @@ def _iterate_posteriors(scanned: _Numbers) -> Iterable[Posterior]:
 
 
 def _split_int_lists(scanned: _Numbers) -> list[list[Any]]:
-    return _split_items(_split_items(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
+    return _split_items(_split_items(scanned.view_as(np.int32), scanned.list_lengths), scanned.get_lengths())
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {

@@ -26,7 +26,7 @@ _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype
 
 
 def format_row(values: Sequence[float]) -> str:
-    """Format numbers with seven digits and a space after each number. As in C++, a NaN may have a sign: ``-nan``."""
+    """Format numbers with seven significant digits, each before a space. As in C++, NaN may have a sign: ``-nan``."""
     text = "%.7g " * len(values) % tuple(values)
     if "nan" not in text:
         return text
@@ -69,8 +69,8 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
         ValueError: the columns do not match the lengths, or are not int32, float32 or float64, or a length is negative.
     """
     counts = np.array(lengths, np.int64).tolist()
-    total = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
-    if not total == sum(counts) == len(columns[-1]) or columns[-1].dtype not in _TYPES:
+    element_count = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
+    if not element_count == sum(counts) == len(columns[-1]) or columns[-1].dtype not in _TYPES:
         raise _create_input_error(counts, columns)
     words = chain.from_iterable(zip(*[_encode_words(column, brackets is None) for column in columns], strict=True))
     lists = []

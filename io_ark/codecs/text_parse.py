@@ -49,7 +49,7 @@ def round_to_float32(text: bytes) -> float:
     if nearest == double or math.isinf(nearest) or not _may_be_tie(double):
         return nearest
     neighbor = float(np.nextafter(np.float32(nearest), np.float32(np.inf if double > nearest else -np.inf)))
-    if not np.isfinite(neighbor) or nearest + neighbor != 2 * double:
+    if not np.isfinite(neighbor) or nearest + neighbor != 2 * double:  # The float64 is not a tie.
         return nearest
     from decimal import Decimal  # Imported here, because an import at the top delays every program.
 

@@ -58,7 +58,7 @@ class TokenVectorCodec(Codec[list[str]]):
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
         words = line.split()  # Like Kaldi, bytes.split splits at ASCII white space only.
-        return decode_token(b" ".join(words)).split(" ") if words else []
+        return decode_token(b" ".join(words)).split(" ") if words else []  # One call decodes all tokens.
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):

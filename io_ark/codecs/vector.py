@@ -41,11 +41,11 @@ class VectorCodec(FloatArrayCodec):
             start, count = _MARKED_HEADER.unpack(head)
             if start == self._start and count >= 0:
                 source.skip(_START)
-                length = count * self._itemsize
-                if length > source.small:
+                byte_count = count * self._itemsize
+                if byte_count > source.small:
                     return source.read_array(self._stored_dtype, count)
-                window, at = source.take(length)
-                vector: Array = np.ndarray((count,), self._stored_dtype, bytearray(window[at : at + length]))
+                window, at = source.take(byte_count)
+                vector: Array = np.ndarray((count,), self._stored_dtype, bytearray(window[at : at + byte_count]))
                 return vector
         return super().read(source)
 

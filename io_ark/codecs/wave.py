@@ -187,7 +187,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     return _Header(info, block, is_counted, foreign_chunk)
 
 
-def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
+def _read_limited_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples of a wave file. Raise FormatError if they last longer than ``max_duration`` seconds."""
     limit = max_duration * header.info.sample_frequency * header.block
     return read_samples(source, header.info.data_bytes, limit, max_duration)
@@ -233,7 +233,7 @@ def read_samples(
 def _count_bytes(source: Source, announced_size: int | None) -> int:
     """Skip the samples of a wave file, and return the number of their bytes that are present.
 
-    ``announced_size`` is the number of bytes in the header, or None if it is unknown.
+    ``announced_size`` is the number of bytes in the header. If it is None, raise FormatError for 4 GiB or more.
     """
     limit = MAX_AUDIO_BYTES if announced_size is None else announced_size
     count = 0
@@ -284,7 +284,7 @@ def _read_foreign_file(source: Source, header: _Header, max_duration: float = ma
 
     Raise FormatError if the samples last longer than ``max_duration`` seconds.
     """
-    file = header.encode_file(_read_samples(source, header, max_duration))
+    file = header.encode_file(_read_limited_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file
 
@@ -311,16 +311,16 @@ def _skip_padding(source: Source, size: int) -> None:
         source.skip(1)
 
 
-def _make_info(size: tuple[float, int, int]) -> WaveInfo:
+def _make_info(numbers: tuple[float, int, int]) -> WaveInfo:
     """Create a :class:`WaveInfo` from the sampling rate in Hz, the number of channels and the samples per channel."""
-    rate, channels, count = size
+    rate, channels, count = numbers
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
 
 class WaveScan:
     """Reads blocks of wave files with one channel, or, with ``only_headers``, of their :class:`WaveInfo`."""
 
-    can_scan_at, of_any_size = True, False
+    can_scan_at, reads_any_size = True, False
 
     def __init__(self, *, only_headers: bool = False) -> None:
         self._only_headers = only_headers
@@ -399,7 +399,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
     def read_single(self, source: Source) -> WaveInfo:
         header = _read_header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
-            return header
+            return header  # The audio has another format or encoding.
         if not self.counts_samples:
             return header.info
         size = _count_bytes(source, header.info.data_bytes)
@@ -410,7 +410,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
             return self.read_single(source)
         header = _read_header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
-            return header
+            return header  # The audio has another format or encoding.
         # In an archive, the next key follows the samples. The header of a truncated file is still valid.
         try:
             data_bytes = header.info.data_bytes or 0  # None if the header does not contain the number of bytes.
@@ -475,10 +475,10 @@ class WaveCodec(_AudioCodec[Wave]):
         ):
             frames = _count_frames(source, info.data_bytes or 0, header.block)
             return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), order)))
-        data = _read_samples(source, header, self.max_duration)
+        data = _read_limited_samples(source, header, self.max_duration)
         frames = _count_frames(source, len(data), header.block)
         samples = np.frombuffer(data, order, frames * info.channels)
-        if info.channels > 1 or info.big_endian or isinstance(data, bytes):
+        if info.channels > 1 or info.big_endian or isinstance(data, bytes):  # Bytes are read-only, so they are copied.
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
@@ -490,11 +490,11 @@ class WaveCodec(_AudioCodec[Wave]):
             return super().read_part(source, selection)
         header = _read_header_or_info(source, self.any_encoding, self.max_duration)
         if isinstance(header, WaveInfo):
-            return header
+            return header  # The audio has another format or encoding.
         info = header.info
         remaining = source.count_remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
-            size = len(_read_samples(source, header, self.max_duration))
+            size = len(_read_limited_samples(source, header, self.max_duration))
         else:
             size = info.data_bytes
             source.skip(size)

@@ -90,7 +90,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
         source.fail("is a single object, not an archive: read it with io_ark.load, or omit 'ark:' before the name")
     scan = codec.create_scan()
     # The first entry is read alone, so that nothing is read ahead if it is large.
-    pause = _Pause(int(scan is not None and not scan.of_any_size))
+    pause = _Pause(int(scan is not None and not scan.reads_any_size))
     while True:
         if scan is not None and pause.remaining == 0:
             window = _peek_window(source, _limit_block(in_blocks))
@@ -118,7 +118,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
         if scan is not None:
             pause.remaining -= 1
             limit = _MAX_OBJECT_BYTES[_limit_block(in_blocks)]
-            if start >= 0 and not scan.of_any_size and source.tell() - start > limit:
+            if start >= 0 and not scan.reads_any_size and source.tell() - start > limit:
                 pause.remaining = _PAUSE_AFTER_LARGE
 
 
@@ -153,7 +153,7 @@ class FileMemory:
 
     Attributes:
         size: bytes of memory for several files. A file that does not fit is read alone.
-        lead, alignment: files start ``lead`` bytes before a multiple of ``alignment``.
+        lead, alignment: each file starts ``lead`` bytes before an offset that is a multiple of ``alignment``.
     """
 
     size = 2 * BLOCK_BYTES
@@ -281,8 +281,8 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
     """Return the keys and offsets of successive lines that name increasing offsets of one file.
 
-    The first line that names another file, or an offset that is not greater, ends both lists and is not included. Both
-    lists are empty if a key is empty or has white space.
+    The lists end before the first line that names another file, an offset that is not greater, or an offset beyond
+    ``size``. Both lists are empty if a key is empty or has white space.
 
     Args:
         lines: lines of a script file.

@@ -47,7 +47,7 @@ def read_key(source: Source) -> str | None:
     A newline after the key is not read, because it is the text form of an empty object.
 
     Raises:
-        FormatError: the key is followed by white space that is not a space, tab or newline, or exceeds 16 MiB.
+        FormatError: white space other than a space, tab or newline follows the key, or the key exceeds 16 MiB.
         TruncatedError: the archive ends after the key.
     """
     match = source.match(_SIMPLE_KEY)

@@ -71,7 +71,7 @@ def read_target(
 
 
 def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
-    """Return the folder of the script file if ``relative_to`` is ``"script"``, or None for the current folder.
+    """Return the folder of a script file if ``relative_to`` is "script". Return None (current folder) if it is None.
 
     Raises:
         SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
@@ -93,7 +93,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 
 
 def prepend_folder(rxfilename: str, folder: str) -> str:
-    """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names stay unchanged."""
+    """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names are returned unchanged."""
     name, _ = split_range(rxfilename)
     if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):
         return rxfilename
@@ -157,7 +157,7 @@ class Loader:
             raise name_key(error, key) from error.__cause__
 
     def _load_whole_object(self, name: str, target: Rxfilename) -> Any:
-        """Load a whole object, or return the previous object if ``name`` is the same.
+        """Load the whole object at ``target``, or return the previous call's object if it had the same ``name``.
 
         Successive lines often name ranges of the output of one command.
         """
@@ -167,7 +167,7 @@ class Loader:
         return last[1]
 
     def _read_at_offset(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a file. Reuse an idle source of this file if there is one.
+        """Read the object at an offset of a file. Reuse the last idle source if it can reach this position.
 
         Raise OpenError if the file cannot be opened or is not regular.
         """

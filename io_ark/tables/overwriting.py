@@ -168,8 +168,8 @@ def _identify_inputs(
 
     Args:
         source: the input.
-        names: file names. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files with one of these
-            names are identified. None identifies all files.
+        names: file names without folders. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files
+            with one of these names are identified. None identifies all files.
         only_offsets: True to yield only files that are read from an offset.
     """
     if isinstance(source, str):

@@ -310,7 +310,10 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Read entries until ``key``, and return True if it is found and its value has not been released."""
+        """Read entries until ``key``, and return True if its value is in memory.
+
+        A key whose value was released raises OrderError if Kaldi remembers the key, and otherwise counts as missing.
+        """
         self.check_open()
         if key in self._values:
             return True
@@ -327,7 +330,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries until ``key``, or a greater key with the option ``s``. Return True if it is found."""
+        """Read and store entries until ``key``, or with ``s`` a greater key. Return True if ``key`` is found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()
@@ -393,17 +396,17 @@ class SortedArchiveLookup(_ArchiveScan):
         self.check_open()
         self.reads.raise_failure()
         check_key(key)
-        goal = encode_key(key)
-        if goal < self._last_key:
+        encoded_key = encode_key(key)
+        if encoded_key < self._last_key:
             raise OrderError(
                 f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs (sorted calls): "
                 "sort the lookups, or omit the option",
                 file=self.table.rxfilename,
                 key=key,
             )
-        self._last_key = goal
+        self._last_key = encoded_key
         try:
-            while self._previous is None or self._previous < goal:
+            while self._previous is None or self._previous < encoded_key:
                 self._current = None
                 self._current = next(self.read_next_entries(), None)
                 if self._current is None:

@@ -54,8 +54,8 @@ class WholeReads(Iterator[Any]):
     """Context of all reads of the table ``name``. After a read fails or is interrupted, later reads raise an error.
 
     An exception such as KeyboardInterrupt ends a generator, and a loop would mistake this for the end of the table.
-    This class is therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this
-    context. Instead of ending, the iterator raises the error of the failed read.
+    This class is therefore also an empty iterator, which :meth:`guard_entries` chains to a generator that reads in
+    this context. Instead of ending, the iterator raises the error of the failed read.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -64,7 +64,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let every later read raise ``error`` again, or an OpenError if ``error`` is not an ArkError."""
+        """Let every later read raise ``error``, or an OpenError if it is no ArkError. Only the first failure counts."""
         if self._error is None:
             open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
@@ -102,7 +102,7 @@ class WholeReads(Iterator[Any]):
 
 
 def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:
-    """Decorate a generator of entries, so that after an exception it raises an error again instead of ending."""
+    """Decorate a generator function, so that after an exception its iterators raise an error instead of ending."""
 
     @wraps(function)
     def iterate_guarded(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Iterator[Entry]:
@@ -130,9 +130,9 @@ Entries = Generator[Item | _Later, None, None]
 class SequentialReader(Generic[Value]):
     """Reads a table from its start to its end.
 
-    Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so it raises the error of a wrong
-    file name. Iterating raises the errors of later objects. With the option ``p``, unreadable objects are counted and
-    skipped with a warning. In an archive, this includes all later objects, because their offsets are unknown.
+    Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so it raises an error for a wrong
+    file name immediately. Iterating raises the errors of later objects. With the option ``p``, unreadable objects are
+    counted and skipped with a warning. In an archive, this includes all later objects: their offsets are unknown.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
@@ -322,7 +322,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
                     at += 1
                 else:
                     at += len(block)
-                    splitter.count_lines(len(block))
+                    splitter.skip_lines(len(block))
                     yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
         try:

@@ -87,8 +87,8 @@ class LineSplitter:
         self.blank.clear()
         return (*errors, result)
 
-    def count_lines(self, count: int) -> None:
-        """Count lines that the caller has split, so that messages have the numbers of later lines."""
+    def skip_lines(self, count: int) -> None:
+        """Advance the line number by ``count`` lines that the caller has split, for errors in later lines."""
         self._number += count
 
     def finish(self) -> None:
@@ -153,7 +153,7 @@ class Script(Mapping[str, str]):
         self._data = data
         self._values = self._build_dictionary()
         self._length = len(data)
-        self._sorted_hashes: Indices | None = None
+        self._sorted_index: Indices | None = None
         self._next_line = 0  # Index of the line that the next lookup tries first.
         # Path, size in bytes and modification time in ns of a mapped file. Unpickling opens this file again.
         self._stamp: tuple[str, int, int] | None = None
@@ -261,11 +261,11 @@ class Script(Mapping[str, str]):
         # Keys with equal hashes are adjacent in the index, so that only these keys need a comparison.
         index = self._get_index()
         hashes = index >> 32
-        equal = np.flatnonzero(hashes[1:] == hashes[:-1])
-        # Successive positions in `equal` belong to one group of equal hashes, whose keys are collected in `seen`.
+        positions = np.flatnonzero(hashes[1:] == hashes[:-1])
+        # Successive numbers in `positions` belong to one group of equal hashes, whose keys are collected in `seen`.
         seen: set[str] = set()
         previous = -2
-        for at in equal.tolist():
+        for at in positions.tolist():
             if at != previous + 1:
                 seen = {self._get_key(int(index[at]) & 0xFFFFFFFF)}
             previous = at
@@ -403,15 +403,15 @@ class Script(Mapping[str, str]):
 
     def _get_index(self) -> Indices:
         """Return the sorted index. An element has the hash of a key in the upper and the line in the lower 32 bits."""
-        if self._sorted_hashes is None:
+        if self._sorted_index is None:
             if len(self) >= 2**32:
                 raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)
             index = np.fromiter(map(hash, self._iterate_keys()), np.int64, len(self))
             # The number of the line replaces the lower 32 bits of a hash.
             index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)
             index.sort()
-            self._sorted_hashes = index
-        return self._sorted_hashes
+            self._sorted_index = index
+        return self._sorted_index
 
     def _find_key_end(self, key: str) -> int | None:
         """Return the byte offset of the end of a key, or None if the file does not have the key.

@@ -87,12 +87,12 @@ class ArchiveTarget:
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block and return True. Return False if a key of an ArrayBlock is invalid."""
         if isinstance(block, PackedBlock):
-            buffers, objects = [block.data.data], block.objects
+            buffers, starts = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
             return False
         else:
-            buffers, objects = _encode_arrays(block)
-        offsets = objects + self.archive.tell()
+            buffers, starts = _encode_arrays(block)
+        offsets = starts + self.archive.tell()
         with self.entry:
             self.archive.write_all(buffers)
             if self.script is not None:
@@ -127,9 +127,9 @@ def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]
     Small arrays are copied to one buffer. Larger arrays are not copied: their buffers are views.
     """
     if block.values.nbytes < _MIN_UNCOPIED_BYTES * len(block.shapes):
-        packed, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
-        return [packed.data], objects
-    packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, with_values=False)
+        packed, starts, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
+        return [packed.data], starts
+    packed, starts, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, with_values=False)
     sizes = block.count_elements() * block.values.itemsize
     value_ends = np.cumsum(sizes)
     headers, values = packed.data, block.values.view(np.uint8).data
@@ -138,7 +138,7 @@ def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]
     for end, value_end in zip(ends.tolist(), value_ends.tolist(), strict=True):
         buffers += headers[begin:end], values[value_begin:value_end]
         begin, value_begin = end, value_end
-    return buffers, objects + value_ends - sizes  # `objects` has the offsets without the arrays of earlier entries.
+    return buffers, starts + value_ends - sizes  # `starts` has the offsets without the arrays of earlier entries.
 
 
 class ScriptTarget:

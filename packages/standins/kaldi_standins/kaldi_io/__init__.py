@@ -697,8 +697,8 @@ def _read_mat_binary(fd: Any) -> Array:
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes both.
-    elements = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
-    return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
+    element_count = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
+    return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, element_count * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
@@ -710,7 +710,7 @@ def _read_vec_flt_binary(fd: Any) -> Array:
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
-    """Read a compressed matrix from an open file. ``format`` holds the three bytes of its token already read."""
+    """Read a compressed matrix from an open file. ``format`` holds the first three characters of its token."""
     token = format.encode()
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
@@ -751,8 +751,8 @@ def _read_exactly(fd: Any, size: int) -> bytes:
     return b"".join(chunks)
 
 
-def _decode_object(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
-    return np.asarray(kind.read(BytesSource(BINARY_MARKER + token + data, name=f"{get_stream_name(fd)} (object)")))
+def _decode_object(decoder: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
+    return np.asarray(decoder.read(BytesSource(BINARY_MARKER + token + data, name=f"{get_stream_name(fd)} (object)")))
 
 
 class _Matrices(AsStored):
@@ -820,13 +820,13 @@ _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _
 
 
 def _strip_prefix(name: str) -> str:
-    """Remove a prefix such as ``ark,t:`` from a name. A name without a prefix stays unchanged."""
+    """Remove a prefix such as ``ark,t:`` from a name. A name without a prefix is returned unchanged."""
     prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
 
 def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
-    """Open a gzipped file, and seek to its offset in the uncompressed data. ``name`` is a match of ``_GZIPPED``."""
+    """Open a gzipped file. ``name`` is a match of ``_GZIPPED``, whose offset, if any, is in the uncompressed data."""
     path, offset = name.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")
@@ -855,31 +855,31 @@ def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
 
 
 @repeat_errors
-def _read_archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of an archive. The codec ``kind`` reads the values."""
+def _read_archive(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of an archive. ``object_codec`` reads the values."""
     with _open_source(file, access, True) as source:
-        yield from read_entries(source, kind)
+        yield from read_entries(source, object_codec)
 
 
-def _read_single_object(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
-    """Read one object with the codec ``kind``, from an open file or from a location."""
+def _read_single_object(object_codec: Codec[Any], file: FileOrName, access: Access) -> Any:
+    """Read one object with ``object_codec``, from an open file or from a location."""
     with _open_source(file, access, False) as source:
-        return kind.read(source)
+        return object_codec.read(source)
 
 
 @repeat_errors
-def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     """Yield the keys of a script file and the objects that it names. A range after a name is a slice of Python."""
     with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
-    loader = Loader(kind, access, in_order=True)
+    loader = Loader(object_codec, access, in_order=True)
 
     def load_object(key: str, location: str) -> Any:
         """Load the object at a location, which may be a gzipped file. Errors name the key."""
         if not _GZIPPED.fullmatch(location):
             return loader.load_value(key, location)
         try:
-            return _read_single_object(kind, location, access)
+            return _read_single_object(object_codec, location, access)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
@@ -915,14 +915,14 @@ def _check_float(array: Array) -> None:
         )
 
 
-def _write_object(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
+def _write_object(object_codec: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
     """Write an entry, or an object without a key if ``key`` is empty. If the value is refused, nothing is written."""
     buffer = CollectedChunks()
     try:
         if key:
             check_key(key)
             buffer.write(encode_key(key) + b" ")
-        kind.write(buffer, value)
+        object_codec.write(buffer, value)
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
     data = b"".join(buffer)

@@ -39,10 +39,10 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
             swapper.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
         swapper.copy_bytes(3)
-        size = 1
+        count = 1
         for _ in range(2 if token[1:] == b"M" else 1):
-            size *= swapper.swap_sized_integer()
-        swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", size)
+            count *= swapper.swap_sized_integer()
+        swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", count)
     else:
         for _ in range(swapper.swap_sized_integer()):
             swapper.swap_sized_integer(negative=True)
@@ -50,7 +50,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
 
 
 class _Swapper:
-    """Reads parts of an object, and collects in ``done`` their bytes with the byte order of numbers reversed."""
+    """Reads parts of an object, and collects their bytes in ``chunks``, with the byte order of numbers reversed."""
 
     def __init__(self, source: Source, order: Order) -> None:
         self._source = source

@@ -58,8 +58,8 @@ class GlobalHeader:
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
         """Read a header after its token ``type``, with numbers of the byte order ``endian``, "<" or ">"."""
-        least, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
-        return GlobalHeader(type, least, span, rows, cols, endian)
+        min_value, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
+        return GlobalHeader(type, min_value, span, rows, cols, endian)
 
     def write(self, fd: IO[bytes], endian: str | None = None) -> int:
         """Write the token and the header to an open binary file. Return the number of bytes written."""

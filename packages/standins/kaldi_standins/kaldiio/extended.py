@@ -50,7 +50,7 @@ def _read_audio(source: Source, **options: Any) -> Any:
 
 
 def _read_numpy(source: Source, **_: Any) -> Any:
-    """Read an array that ``numpy.save`` wrote, after its tag and its size."""
+    """Skip the tag and the size, and read an array that ``numpy.save`` wrote."""
     from io_ark.numpy_files import read_npy
 
     data = _read_sized_bytes(source, b"NPY")
@@ -58,7 +58,7 @@ def _read_numpy(source: Source, **_: Any) -> Any:
 
 
 def _read_pickle(source: Source, **_: Any) -> Any:
-    """Read a plain value that ``pickle.dump`` wrote, after its tag."""
+    """Skip the tag, and read a plain value that ``pickle.dump`` wrote."""
     source.skip(len(b"PKL"))
     return read_pickle(source)
 
@@ -82,12 +82,12 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     Raises:
         SpecifierError: the name is not supported.
     """
-    kind = name.lower() if isinstance(name, str) else None
-    if kind == "soundfile":
+    lower_name = name.lower() if isinstance(name, str) else None
+    if lower_name == "soundfile":
         return lambda sink, value: _write_audio(sink, value, {"format": "wav"} | dict(options))
-    if kind == "numpy":
+    if lower_name == "numpy":
         return lambda sink, value: _write_numpy(sink, value, options)
-    if kind == "pickle":
+    if lower_name == "pickle":
         return lambda sink, value: write_pickle(sink, value, options)
     raise SpecifierError(f"write_function={name!r} is not supported: choose 'numpy', 'pickle' or 'soundfile', whose "
                          "argument write_kwargs={'format': 'flac'} chooses an audio format")  # fmt: skip
@@ -130,6 +130,6 @@ def _write_sized_bytes(sink: Sink, tag: bytes, data: bytes) -> None:
 
 
 def encode_length(size: int) -> bytes:
-    """Encode a size as one byte, which is the number of the bytes that follow, and the size (little-endian)."""
+    """Encode a size as one byte with the number of bytes that follow, and then the size in little-endian byte order."""
     width = (size.bit_length() + 7) // 8
     return bytes([width]) + size.to_bytes(width, "little")

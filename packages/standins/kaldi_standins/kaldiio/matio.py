@@ -67,7 +67,7 @@ def load_mat(
     pipes: bool = True,
     network: bool = True,
 ) -> Any:
-    """Load one object, an array or audio ``(rate, samples)``, such as ``feats.ark:123`` or ``feats.ark:123[0:9]``.
+    """Load the object at a location such as ``feats.ark:123[0:9]``: an array, or audio ``(rate, samples)``.
 
     Args:
         ark_name: an rxfilename.
@@ -131,7 +131,8 @@ def load_scp(
         fname: name of the script file, or an open file.
         endian: byte order of binary objects, "<" or ">".
         separator: separator after the key. With a separator, keys may contain white space. None for any white space.
-        segments: name of a segments file, to map segments to ``(rate, samples)``. None maps keys to objects.
+        segments: name of a segments file, to map segments to ``(rate, samples)``. ``endian`` and ``max_cache_fd`` are
+            then ignored. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -406,7 +407,7 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 
 def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
-    """Write one array in text to an open binary file, and return the number of bytes.
+    """Write one array in text to an open binary file, and return the number of bytes written.
 
     Args:
         fd: open binary file.
@@ -442,6 +443,15 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     Raises:
         ArkError: a file cannot be opened or read.
+
+    >>> import io, numpy as np, tempfile
+    >>> from kaldi_standins.kaldiio import matio
+    >>> name = f"{tempfile.mkdtemp()}/rec1.wav"
+    >>> size = matio.write_wav(name, 8000, np.zeros(8000, np.int16))
+    >>> script = io.BytesIO(f"rec1 {name}\\n".encode())
+    >>> rate, samples = matio.SegmentsExtractor(script, "echo utt1 rec1 0 0.5 |")["utt1"]
+    >>> rate, samples.shape
+    (8000, (4000,))
     """
 
     def __init__(
@@ -470,7 +480,7 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
         if segment.channel is not None:  # In contrast to kaldiio, a fifth field selects a channel.
-            if segment.channel >= samples[:1].size:
+            if segment.channel >= samples[:1].size:  # One sample of all channels has one number for each channel.
                 raise RangeError(
                     f"is from channel {segment.channel}, but {segment.recording} has only {samples[:1].size} "
                     f"channel{'s' * (samples[:1].size > 1)}, and channels count from 0: correct the fifth field",
@@ -496,7 +506,7 @@ class SegmentsExtractor(Mapping[str, Any]):
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
-    """Encode the integer ``n``, which is not negative, as ``length`` bytes in the byte order ``endianess``.
+    """Encode the nonnegative integer ``n`` as ``length`` bytes in the byte order ``endianess``.
 
     >>> from kaldi_standins.kaldiio import matio
     >>> matio.to_bytes(258, 4)
@@ -506,7 +516,7 @@ def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little"
 
 
 def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
-    """Decode the bytes ``s`` in the byte order ``endianess`` to an integer, which is not negative.
+    """Decode the bytes ``s`` in the byte order ``endianess`` to a nonnegative integer.
 
     >>> from kaldi_standins.kaldiio import matio
     >>> matio.from_bytes(b"\\x02\\x01\\x00\\x00")
@@ -551,8 +561,8 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
     else:
         data = _read_bytes(fname)
     name = get_stream_name(fname)
-    lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
-    for line_number, line in enumerate(lines.split("\n") if lines else (), 1):
+    text = data.decode("utf-8", "surrogateescape").removesuffix("\n")
+    for line_number, line in enumerate(text.split("\n") if text else (), 1):
         key, mark, location = line.partition(separator)
         if not mark:
             raise FormatError(
@@ -572,7 +582,8 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
     """Split a location into the file, the offset and the slices of its range. None stands for a missing part."""
-    if ark_name.lstrip()[:1] == "|":  # A command to read ends in |, and therefore in neither a range nor an offset.
+    # A command to write may end like a range or an offset. A command to read ends in |, so it needs no test.
+    if ark_name.lstrip()[:1] == "|":
         return ark_name, None, None
     slices = None
     if ark_name.endswith("]") and "[" in ark_name:

@@ -102,7 +102,7 @@ def _make_scalar(dtype: Any, data: bytes) -> Any:
 
 
 def _encode_latin1(text: str, encoding: str) -> bytes:
-    """Return the bytes of a bytes object, which protocol 2 stores as a string in the encoding latin1."""
+    """Return the bytes that protocol 2 stores as ``text``. Raise FormatError unless ``encoding`` is "latin1"."""
     if encoding != "latin1":
         raise FormatError(f"a pickle has bytes in the unsupported encoding {encoding!r}: {ADVICE}")
     return text.encode("latin1")
@@ -212,9 +212,9 @@ class _Reader:
                 raise FormatError(f"a pickle has a function as a value: {ADVICE}")
         return values
 
-    def _get_top(self, kind: type[Any]) -> Any:
-        """Return the value at the top of the stack. Raise FormatError if its type is not ``kind``."""
-        if type(self._stack[-1]) is not kind:
+    def _get_top(self, expected_type: type[Any]) -> Any:
+        """Return the value at the top of the stack. Raise FormatError if its type is not ``expected_type``."""
+        if type(self._stack[-1]) is not expected_type:
             raise FormatError(f"a pickle has an object of an unsupported type: {ADVICE}")
         return self._stack[-1]
 
@@ -281,12 +281,12 @@ class _Reader:
                 f"a pickle has values of unsupported types, or has protocol 0 or 1: {ADVICE}, with protocol 2 or later"
             )
 
-    def _add_items(self, values: list[Any], kind: type[Any]) -> None:
-        """Add ``values`` to the container at the top of the stack. For a dictionary, keys and values alternate."""
-        container = self._get_top(kind)
-        if kind is list:
+    def _add_items(self, values: list[Any], container_type: type[Any]) -> None:
+        """Add ``values`` to the list, set or dict at the top of the stack. For a dict, keys and values alternate."""
+        container = self._get_top(container_type)
+        if container_type is list:
             container.extend(values)
-        elif kind is set:
+        elif container_type is set:
             container.update(self._check_members(values))
         else:
             container.update(zip(self._check_members(values[0::2]), values[1::2], strict=True))

@@ -49,7 +49,7 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
 
 
 def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
-    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object.
+    """Start a command. Return its output (mode "r" or "rb") or input ("w" or "wb") as a file. ``buffering`` is ignored.
 
     >>> from kaldi_standins.kaldiio.utils import my_popen
     >>> my_popen("echo hello").read()
@@ -115,7 +115,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
 
 
 def put_archive_first(specifier: str) -> str:
-    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order. Other specifiers stay unchanged."""
+    """Convert a specifier such as ``scp,ark:a.scp,a.ark`` to ``ark,scp:a.ark,a.scp``. Return any other unchanged."""
     prefix, _, names = specifier.partition(":")
     words = prefix.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:

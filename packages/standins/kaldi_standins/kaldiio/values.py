@@ -37,7 +37,7 @@ _WHOLE_NUMBERS = b"+-0123456789 \t["
 class KaldiioCodec(AnyCodec):
     """Codec of objects of any kind in kaldiio's shapes.
 
-    Audio is ``(rate, samples)``. Numbers in text are an array, of int32 if all are whole numbers.
+    Audio is ``(rate, samples)``. A vector in text is an int32 array if all numbers are whole, and otherwise float32.
 
     Args:
         compress: compression method of matrices, from 1 to 7. None for no compression.
@@ -158,9 +158,9 @@ def get_codec(endian: str) -> KaldiioCodec:
 
 
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
-    """Load an object with a range that Kaldi's rules refuse, and cut out the range by NumPy's rules.
+    """Load an object with a range that Kaldi's rules refuse, and cut out the range by kaldiio's rules.
 
-    ``load`` loads the object at an rxfilename without the range. ``kaldi_error`` is the error of Kaldi's rules.
+    ``load`` is called with the rxfilename without its range, and returns the object. ``kaldi_error`` is Kaldi's error.
 
     Raises:
         ArkError: the object cannot be opened or read. ``kaldi_error`` is raised if the object does not have the range.
@@ -177,7 +177,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: A
 
 
 class KaldiioLoader(Loader):
-    """Loads the objects of a script file in kaldiio's shapes. Ranges follow Kaldi's or NumPy's rules.
+    """Loads the objects of a script file in kaldiio's shapes. Ranges follow Kaldi's rules, or else kaldiio's.
 
     Args:
         access: permission to run commands and to open URLs.
@@ -191,7 +191,7 @@ class KaldiioLoader(Loader):
         super().__init__(get_codec(endian), access, files=files, in_order=in_order)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:
-        """Load the object at a location. A range that Kaldi refuses is read as a NumPy slice. Errors name the key."""
+        """Load the object at a location. A range that Kaldi refuses follows kaldiio's rules. Errors name the key."""
         try:
             return super().load_value(key, rxfilename)
         except (RangeError, SpecifierError) as error:

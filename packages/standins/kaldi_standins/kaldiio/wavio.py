@@ -70,7 +70,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
         array: (samples,) or (samples, channels).
 
     Raises:
-        ArkError: the file cannot be opened, the samples are not int16 or uint8, or they have more than two dimensions.
+        ArkError: the file cannot be opened or written, or :func:`write_audio` refuses the samples.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import wavio
@@ -89,7 +89,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
     Raises:
         FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
-            channels)``, or exceed the size limits of a WAV file.
+            channels)``, or do not fit into a WAV file with this rate.
     """
     samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
@@ -128,7 +128,7 @@ def read_audio(source: Source) -> Audio:
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
-    """Return the coding and bits per sample of the wave file at the next byte, or of 16-bit PCM if it is invalid."""
+    """Return the coding and bits per sample of the next wave file, or of 16-bit PCM if its header is invalid."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
         coding, bits = _FORMAT_FIRST.unpack(start)
@@ -164,9 +164,9 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
     data = read_samples(source, None if data_bytes in unknown_sizes else data_bytes)
     if data_bytes not in unknown_sizes:
         chunks.skip_padding(data_bytes)
-    kind = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
-    count = len(data) // (channels * kind.itemsize)
-    samples = np.array(np.frombuffer(data, kind, count * channels) if count else [], dtype)
+    stored_dtype = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
+    count = len(data) // (channels * stored_dtype.itemsize)
+    samples = np.array(np.frombuffer(data, stored_dtype, count * channels) if count else [], dtype)
     return rate, samples if channels == 1 else samples.reshape(-1, channels)
 
 
