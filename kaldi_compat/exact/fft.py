@@ -146,7 +146,7 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
 
     Each step converts a block to three smaller blocks: a block of half the size for the even bins, and two blocks of a
     quarter of the size for bins ``4k + 1`` and ``4k + 3``. All blocks of one size are computed together, the largest
-    first. The bins of the last blocks are in bit-reversed order.
+    first. The blocks of one point are the bins in bit-reversed order, which are then sorted.
     """
     n, shape = re.shape[-1], re.shape
     re, im = (x.reshape(-1, n).T.copy() for x in (re, im))
@@ -179,7 +179,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
     common = cosine * (re + im)
     rotated_re, rotated_im = difference * im + common, minus_sum * re + common
     rotated_re[:, 0], rotated_im[:, 0] = re[:, 0], im[:, 0]  # The factor of element 0 is 1.
-    if size >= 8:  # Kaldi rotates by an eighth of a turn with a product with the root of 1/2.
+    if size >= 8:  # Kaldi multiplies by the root of 1/2 to rotate by an eighth of a turn.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
             rotated_re[:, size // 8], rotated_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)

@@ -265,10 +265,10 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:
-    """Return an output sample whose filter extends beyond the audio. As in Kaldi, its terms are added in float32.
+    """Return an output sample whose filter crosses an edge of its chunk. As in Kaldi, terms are added in float32.
 
     Args:
-        samples: the audio (T,).
+        samples: the audio (T,). Silence is assumed before and after it.
         first: index of the filter's first input sample, which may be negative.
         weights: weights of the filter (taps,).
     """

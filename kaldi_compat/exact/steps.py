@@ -54,7 +54,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which are in ``utterances``."""
+    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which lie in ``utterances``."""
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
@@ -118,7 +118,10 @@ def _compute_floored_log(energies: Floats) -> Floats:
 
 
 def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
-    """Return the features (rows, dim) of power or magnitude spectra (rows, fft_bins) and log energies (rows,)."""
+    """Return the features (rows, dim) of power or magnitude spectra (rows, fft_bins) and log energies (rows,).
+
+    With ``debug_mel``, also print the mel energies to standard error, as Kaldi does.
+    """
     bins = zip(table.first, table.weights, strict=True)
     energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
     if plan.debug_mel:

@@ -144,7 +144,8 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
     """Multiply a matrix by vectors ``x`` (..., columns), and return (..., rows) (OpenBLAS: ``sgemv``, row-major).
 
     Groups of four rows add fused products in eight accumulators. A pair of rows after the groups uses four
-    accumulators, and a last single row uses eight, both without fused products.
+    accumulators, and a last single row uses eight, both without fused products. Small matrices of 4 or 8 columns have
+    kernels of their own (:func:`_sum_few_columns`).
 
     Args:
         matrix: (rows, columns), contiguous without ``onto``.

@@ -322,7 +322,7 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floating-point samples lie within -1 to 1.
+    """Warn, once per process, if floating-point samples, times ``scale``, lie within -1 to 1.
 
     Args:
         samples: an array or a tensor.
@@ -331,7 +331,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
 
     Returns:
         True if the scale is known, because a sample is not zero. ``is_known`` for a tensor that is not read, and False
-        for 16-bit integers.
+        for 16-bit integers and empty arrays.
 
     Raises:
         AudioError: integers exceed :data:`MAX_INTEGER`.

@@ -73,7 +73,7 @@ def utterance_cmvn(
         count = astype(convert_like(lengths, features), precise.dtype)[..., None, None]
 
     def average_frames(values: Any, ddof: int) -> Any:
-        """Return the sum of ``values`` over the frames, divided by their number minus ``ddof``: (..., 1, dim)."""
+        """Return the sum of ``values`` over frames, divided by ``count - ddof`` or at least by 1: (..., 1, dim)."""
         masked: Any = zero_padding(values, lengths)
         total = sum_in_order(masked, -2) if isinstance(masked, np.ndarray) else xp.sum(masked, -2, keepdim=True)
         return total / xp.clip(count - ddof, 1, None)
@@ -146,8 +146,8 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the features are not floats ``(..., frames, dim)``, or the dimension of the shift or the scale or
-            the lengths do not match the features.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the shift, the scale or the lengths do not
+            match the features.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import apply_shift_and_scale

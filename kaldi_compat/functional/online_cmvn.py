@@ -98,7 +98,7 @@ class OnlineCmvn:
             Normalized features ``(frames, dim)``.
 
         Raises:
-            FeatureError: the statistics do not fit the features, count no frames or are not finite, or a dimension to
+            FeatureError: the statistics do not match the features, count no frames or are not finite, or a dimension to
                 skip does not exist.
         """
         if len(features) == 0:
@@ -139,7 +139,7 @@ class OnlineCmvn:
         return result
 
     def _check_columns(self, features: Floats) -> None:
-        """Raise FeatureError if the statistics do not fit the columns of the features."""
+        """Raise FeatureError unless the corpus statistics are (2, dim + 1) for features (frames, dim)."""
         if self._corpus.shape != (2, features.shape[1] + 1):
             raise FeatureError(
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}: "
@@ -165,7 +165,7 @@ class OnlineCmvn:
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
-        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on: (rows - start, dim).
+        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on, and return (rows - start, dim).
 
         Earlier calls normalized the rows before ``start``, which are in the window of the first utterance.
         """
@@ -217,7 +217,7 @@ class OnlineCmvn:
         return statistics
 
     def _make_terms(self, features: Floats) -> Doubles:
-        """Return the features and, with ``norm_vars``, their squares in double precision: (frames, 2, dim)."""
+        """Return the features and their squares (zeros without ``norm_vars``) in double precision: (frames, 2, dim)."""
         doubles = features.astype(np.float64)
         return np.stack((doubles, doubles * doubles if self.options.norm_vars else np.zeros_like(doubles)), axis=1)
 

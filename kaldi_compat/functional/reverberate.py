@@ -216,7 +216,7 @@ def reverberate(
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
         options, changes: length and level of the output, as ``ReverberationOptions`` or by name (default: Kaldi's).
-        rir_frequency: sampling rate of the impulse response in Hz, if it differs. As in Kaldi, it is not resampled.
+        rir_frequency: sampling rate in Hz of the impulse response, which is not resampled, as in Kaldi; None if equal.
 
     Returns:
         ``(..., samples)``, or a different length with ``duration`` or ``shift_output=False``. Without noise, a silent
