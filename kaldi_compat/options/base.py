@@ -225,7 +225,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert a value to the type ``kind``, such as a NumPy integer to int. Return None if that is not possible."""
+    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a different kind or range."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
@@ -240,7 +240,7 @@ def convert_number(name: str, value: Any) -> float:
     """Convert the value of the argument ``name`` to a float.
 
     Raises:
-        OptionError: the value is not a number, or is an integer that is too large for a float.
+        OptionError: the value is a string, is not a number, or is an integer that is too large for a float.
     """
     try:
         if not isinstance(value, str | bytes):

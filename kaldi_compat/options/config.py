@@ -157,7 +157,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
 
 
 def split_flag(argument: str) -> tuple[str, str | None]:
-    """Split ``--name=value`` into name and value. Without ``=``, the value is None.
+    """Split ``--name=value`` into name and value, stripped of white space. Without ``=``, the value is None.
 
     Raises:
         UsageError: the option has no name.
@@ -193,8 +193,8 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
     ``flags`` maps normalized names to flags (see :func:`get_flags`).
 
     Raises:
-        OptionError: the file cannot be read, or a line is not ``--name=value``, names an unknown option or has an
-            invalid value. The message names the line.
+        OptionError: the file cannot be read or is too long, or a line is not ``--name=value``, names an unknown option
+            or has an invalid value. The message names the line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")

@@ -176,7 +176,7 @@ def _compute_chunk_variances(signal: Floats, edges: Integers, ready: Integers, b
     """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
 
     ``edges`` are the bounds of the chunks in ``signal``, ``ready`` is the number of samples of the utterance up to the
-    end of each chunk, and ``bounds`` is the first chunk of each utterance.
+    end of each chunk, and ``bounds`` are the first chunk of each utterance and, last, the number of chunks.
     """
     sums = compute_signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
@@ -216,7 +216,7 @@ def _compute_frame_variances(
 
 
 def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
-    """Return the ballast (float32) for each variance of the audio, a number or array in float64."""
+    """Return the ballast (float32) of a window in audio with a ``variance``, which is a float64 number or an array."""
     return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
@@ -225,8 +225,8 @@ def _find_changes_of_ballast(
 ) -> tuple[Floats, Floats] | None:
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
-    Both are 0 for frames whose correlations are not scaled. The first frames of an utterance are scaled if the energy
-    has changed since one of these frames was computed.
+    Both are 0 for frames whose correlations are not scaled. The first ``recompute_frame`` frames of an utterance are
+    scaled if the variance has changed since one of them was computed.
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.

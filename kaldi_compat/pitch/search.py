@@ -106,7 +106,7 @@ def search_paths(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows``, and write the predecessors and the best state of each frame to ``lattice``.
+    """Find the cheapest paths of ``rows``, update ``costs``, and fill ``lattice`` except for the traced path.
 
     Raises:
         AudioError: correlations overflow.
