@@ -92,7 +92,7 @@ class ChunkCall:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        # The C structure points to these arrays, so that each call changes their elements in place.
+        # The C structure points to these arrays. Each call changes their elements in place.
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _make_plan_structure(plan, (1.0,))
         self._buffer: Floats | None = None  # The buffer of the last call, whose address is in the structure.

@@ -75,7 +75,7 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
     Args:
         samples: the buffer (T,).
         first: index of the first frame's first sample. It may be negative, and the last frame may extend beyond the
-            end. The buffer is reflected at an end that a frame crosses, so that end must be an end of the utterance.
+            end. A frame may cross an edge only where the utterance starts or ends. The audio is reflected there.
         count: number of frames.
         vtln_warp: VTLN factor.
 

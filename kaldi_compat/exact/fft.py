@@ -106,7 +106,7 @@ def _separate_even_and_odd(
     """Convert the FFT of the complex samples ``even + i * odd`` to the packed FFT of the signal, or convert it back.
 
     The packed FFT has the layout of :func:`compute_packed_rfft`. Bins ``k`` and ``half - k`` of the result depend on
-    the same two bins of the input, and are computed together.
+    bins ``k`` and ``half - k`` of the input, and are computed together.
 
     Args:
         re, im: (..., half): real and imaginary parts of the FFT, where ``half = n / 2`` for a signal of ``n`` samples.
@@ -238,7 +238,7 @@ def factor_into_primes(n: int) -> tuple[int, ...]:
 def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Compute the FFT of complex points ``(..., n)`` by decimation in time. ``factors`` are the prime factors of ``n``.
 
-    The operations are those of Kaldi's ``ComplexFftRecursive``.
+    The operations and their order follow Kaldi's ``ComplexFftRecursive``.
     """
     if not factors:
         return re, im

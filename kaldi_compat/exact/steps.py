@@ -185,7 +185,7 @@ class _SignedNans(np.ndarray[Any, Any]):
         result = np.asarray(getattr(ufunc, method)(*operands, **parameters))
         if len(operands) == 2 and result.dtype.kind == "f":
             first, second = operands
-            # The sign is that of the first NaN operand. A NaN from two numbers is negative on x86.
+            # The first NaN operand gives the sign. A NaN from two numbers is negative on x86.
             sign = np.where(np.isnan(first), first, np.where(np.isnan(second), second, -1.0)).astype(result.dtype)
             result = np.where(np.isnan(result), np.copysign(result, sign), result)
         if not out:

@@ -70,7 +70,7 @@ class WindowFlow(abc.ABC):
     done: Count  # Number of frames returned so far.
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Return the frames that a chunk completes, and the number of these frames.
+        """Append a chunk to the history, and return the frames that the chunk completes and their number.
 
         Args:
             chunk: the next items.

@@ -100,7 +100,7 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
 
 
 def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
-    """Return the sum of squares and the sum of the samples of each part of a signal, (parts, 2).
+    """Return the sum of squares and the sum of the samples in each part of a signal, (parts, 2).
 
     Part ``p`` of ``signal`` (samples,) has the samples ``bounds[p]`` to ``bounds[p + 1] - 1``.
     """

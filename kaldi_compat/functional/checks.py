@@ -279,7 +279,7 @@ class AudioFeature:
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
 
-        The arguments are the same as for :meth:`_check_audio` and :meth:`_compute`. An utterance is an array, a tensor
+        See :meth:`_check_audio` and :meth:`_compute` for the arguments. An utterance is an array, a tensor
         or a wave.
 
         Raises:

@@ -100,7 +100,7 @@ def compute_vad(
 
 
 def select_voiced(features: Array, voiced: Array) -> Array:
-    """Return the frames that :func:`compute_vad` found to be voiced (Kaldi: select-voiced-frames).
+    """Return the frames that are voiced according to :func:`compute_vad` (Kaldi: select-voiced-frames).
 
     Args:
         features: ``(frames, dim)``, NumPy or torch.

@@ -146,7 +146,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     ``flags`` maps normalized names to flags.
 
     Raises:
-        UsageError: no flag has the name. The message suggests the nearest flag.
+        UsageError: no flag has the name. The message suggests the most similar flag.
     """
     flag = flags.get(normalize(name))
     if flag is None:

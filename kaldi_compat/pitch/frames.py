@@ -135,7 +135,7 @@ def split_into_frames(
 
 
 def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> Integers:
-    """Return the value of the previous chunk of the same utterance for each chunk, (chunks,), or 0 for the first chunk.
+    """Return the previous chunk's value for each chunk, (chunks,), or 0 for the first chunk of an utterance.
 
     ``chunk_index`` is the index of each chunk in its utterance.
     """

@@ -236,7 +236,7 @@ def process_utterances(
     options: ProcessPitchOptions,
     generator: KaldiRandom,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Apply :func:`process_pitch` to several utterances together, with the same bits.
+    """Apply :func:`process_pitch` to several utterances together. The results are bit-identical.
 
     Args:
         features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be

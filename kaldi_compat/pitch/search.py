@@ -216,7 +216,7 @@ def find_predecessors(path_costs: Floats) -> States:
     """Find the best predecessor of each state in Kaldi's order of comparisons (PitchFrameInfo::ComputeBacktraces).
 
     Kaldi narrows bounds on the predecessors, alternately from above and from below, each time up to the first local
-    minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
+    minimum that is an improvement. The order decides between predecessors whose costs are equal in float32.
 
     Args:
         path_costs: (states, states): cost of each state (row) when it follows each previous state (column).
