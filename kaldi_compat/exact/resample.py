@@ -284,6 +284,7 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
     Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
     half the lower rate. The filters have 6 zero crossings on each side.
 
+    >>> from kaldi_compat.exact.resample import choose_waveform_filter
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
     """

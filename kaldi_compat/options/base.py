@@ -3,7 +3,8 @@
 The declaration defines flags of the programs, lines of configuration files, keyword arguments of the modules,
 signatures, help texts and documentation. For example, the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
 
->>> from kaldi_compat.options.declaration import option
+>>> from kaldi_compat.options.base import BaseOptions
+>>> from kaldi_compat.options.declaration import get_infos, option
 >>> class LoudnessOptions(BaseOptions):
 ...     gain: float = option(0.0, "added to the level", unit="dB", ge=-60, le=60)
 >>> get_infos(LoudnessOptions)["gain"].description

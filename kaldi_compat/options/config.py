@@ -3,6 +3,7 @@
 The rules are Kaldi's (src/util/parse-options.cc): an option is ``--name=value``, or ``--name`` to set a boolean. Names
 are case-insensitive, and ``_`` is the same as ``-``. In a file, ``#`` starts a comment.
 
+>>> from kaldi_compat.options.config import get_flags
 >>> from kaldi_compat.options.spectral import FbankOptions
 >>> get_flags(FbankOptions)["num-mel-bins"].parse("80")
 80
