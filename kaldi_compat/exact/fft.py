@@ -120,13 +120,13 @@ def _separate_even_and_odd(
     half = re.shape[-1]
     k = np.arange(1, half // 2 + 1)
     mirror = half - k
-    c_re, c_im = (re[..., k] + re[..., mirror]) / 2, (im[..., k] - im[..., mirror]) / 2
-    d_re, d_im = (im[..., k] + im[..., mirror]) / 2, (re[..., k] - re[..., mirror]) / -2
+    even_re, even_im = (re[..., k] + re[..., mirror]) / 2, (im[..., k] - im[..., mirror]) / 2
+    odd_re, odd_im = (im[..., k] + im[..., mirror]) / 2, (re[..., k] - re[..., mirror]) / -2
     out_re, out_im = np.empty_like(re), np.empty_like(im)
-    out_re[..., mirror] = c_re + (root_im * d_im - root_re * d_re)
-    out_im[..., mirror] = (root_re * d_im + root_im * d_re) - c_im
-    out_re[..., k] = c_re + (root_re * d_re - root_im * d_im)
-    out_im[..., k] = c_im + (root_re * d_im + root_im * d_re)
+    out_re[..., mirror] = even_re + (root_im * odd_im - root_re * odd_re)
+    out_im[..., mirror] = (root_re * odd_im + root_im * odd_re) - even_im
+    out_re[..., k] = even_re + (root_re * odd_re - root_im * odd_im)
+    out_im[..., k] = even_im + (root_re * odd_im + root_im * odd_re)
     out_re[..., 0] = (re[..., 0] + im[..., 0]) * edge_factor
     out_im[..., 0] = (re[..., 0] - im[..., 0]) * edge_factor
     return out_re, out_im

@@ -61,7 +61,7 @@ TORCH_GENERATOR = "torch.Generator().manual_seed(5)"
 
 
 class NoiseSource(Protocol):
-    """Source of the ``rand_r()`` states of the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
+    """Source of ``rand_r()`` states for the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the ``rand_r()`` states for the noise of the next ``count`` frames, shape ``(count,)``."""

@@ -174,7 +174,7 @@ def resample_linearly(
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
-    """Return the output samples of one chunk of audio, float32 (samples,) (Kaldi: LinearResample::Resample).
+    """Return the output samples of one chunk of audio, float32 (outputs,) (Kaldi: LinearResample::Resample).
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
@@ -257,7 +257,7 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last output sample.
+        The first output sample whose filter lies inside, and the index after the last; equal if there is none.
     """
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)

@@ -55,8 +55,7 @@ def cmvn_statistics(
         weights) in the first row, the sums of squares and 0 in the second row.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the weights or the lengths
-            do not match.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the weights or the lengths do not match.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics
@@ -88,7 +87,7 @@ def cmvn_statistics(
 
 
 def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Weigh the frames of the two channels of a call for CMVN statistics (Kaldi: compute-cmvn-stats-two-channel).
+    """Compute frame weights for the CMVN statistics of a two-channel call (Kaldi: compute-cmvn-stats-two-channel).
 
     In each frame, the louder channel has weight 1. Loudness is the first column (energy or C0). If both channels are
     equally loud, the second channel counts as louder.
@@ -107,7 +106,7 @@ def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: floa
 
 
 def _check_dims(dims: Sequence[int], dim: int) -> None:
-    """Raise FeatureError if one of the columns ``dims`` to skip is not from 0 to ``dim - 1``."""
+    """Raise FeatureError unless the column indices ``dims`` are from 0 to ``dim - 1``."""
     if not all(0 <= d < dim for d in dims):
         raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}, not {':'.join(map(str, dims))}")
 
@@ -219,7 +218,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Normalize features as :func:`apply_cmvn`, but without checks. A frame count below 1 is replaced with 1.
+    """Normalize features as :func:`apply_cmvn` does, but without checks. A frame count below 1 is replaced with 1.
 
     Args:
         features: (..., frames, dim).
@@ -245,8 +244,7 @@ def apply_cmvn(
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
-            means only, one row ``(1, dim + 1)`` suffices.
-            See :func:`replace_statistics` for dimensions to skip.
+            means only, one row ``(1, dim + 1)`` suffices. See :func:`replace_statistics` for dimensions to skip.
         options, changes: options of the normalization or its inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
 
     Returns:

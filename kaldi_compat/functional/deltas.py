@@ -250,7 +250,7 @@ def add_shifted_deltas(
     filters: Sequence[Filter] | None = None,
     **changes: Unpack[ShiftedDeltaKeywords],
 ) -> Array:
-    """Append shifted deltas: deltas at this frame and at later frames (Kaldi: ComputeShiftedDeltas).
+    """Append the deltas at each frame and at multiples of ``block_shift`` after it (Kaldi: ComputeShiftedDeltas).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

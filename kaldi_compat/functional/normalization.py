@@ -47,7 +47,7 @@ def utterance_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: use and computation of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
+        options, changes: options of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
@@ -135,7 +135,7 @@ def subtract_centered_mean(
 
 
 def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
-    """Normalize features by fixed statistics: compute ``(features + shift) * scale``.
+    """Compute ``(features + shift) * scale``, which normalizes features by the statistics of a corpus.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -82,7 +82,7 @@ def _compute_signal(re: Array, im: Array) -> Array:
 
 @convolved_in_c
 def convolve(signal: Array, taps: Array) -> Array:
-    """Convolve a signal with a filter by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
+    """Convolve a signal and a filter by FFT, block by block with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
     As in Kaldi, each block also has a constant and a tone at the Nyquist frequency (:func:`multiply_packed_spectra`).
 

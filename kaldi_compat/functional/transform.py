@@ -124,7 +124,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:
-    """Extend a transform to more dimensions. It leaves the new dimensions unchanged (Kaldi: extend-transform-dim).
+    """Extend a transform to more dimensions, which it leaves unchanged (Kaldi: extend-transform-dim).
 
     Args:
         transform: ``(..., d, d)`` or ``(..., d, d + 1)``.
@@ -159,7 +159,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
 
 
 def full_lda(lda_mllt: Array, lda: Array) -> Array:
-    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it lacks (Kaldi: get-full-lda-mat).
+    """Append the missing rows of a full LDA matrix to an LDA+MLLT matrix (Kaldi: get-full-lda-mat).
 
     Args:
         lda_mllt: ``(rows, dim)``, with at most ``dim`` rows.

@@ -143,7 +143,7 @@ def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> I
 
 
 def check_finite(signal: Floats) -> None:
-    """Raise :class:`AudioError` if resampled audio holds an infinity or NaN."""
+    """Raise :class:`AudioError` if resampled audio contains infinity or NaN."""
     if not np.isfinite(signal).all():
         raise AudioError(
             "the audio for pitch tracking contains NaN or infinity: replace such samples with finite numbers"

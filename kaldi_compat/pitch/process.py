@@ -340,7 +340,7 @@ def _compute_columns(
         options: options of the processing.
         normalize_pitch, compute_slopes: functions that return the normalized log pitch and the deltas of the log
             pitch. They are called only for columns that the options select.
-        noise: (..., frames): noise on the deltas, before ``delta_pitch_noise_stddev``; None for no noise.
+        noise: (..., frames): noise on the deltas, to be scaled by ``delta_pitch_noise_stddev``; None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:
