@@ -57,7 +57,7 @@ def _multiply_ragged(
         small_limits: number of results up to which OpenBLAS's kernels for small matrices keep 16 sums per result
             (:func:`_multiply_in_sixteen_sums`), and the first column with 16 sums, a multiple of 16.
         max_terms: maximum length of a panel (:func:`_multiply_in_panels`); 0 if rows are vectors for ``sgemv``.
-        onto: (n,): numbers that ``sgemv`` adds the products to, as in ``multiply_matrix_vector``; None for zeros.
+        onto: (n,): numbers to which ``sgemv`` adds the products, as in ``multiply_matrix_vector``; None for zeros.
     """
     if max_terms == 0:
         return multiply_matrix_vector(b[0].T, a, onto)

@@ -150,7 +150,7 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
     Args:
         matrix: (rows, columns), contiguous without ``onto``.
         x: (..., columns).
-        onto: (rows,): numbers that the products are added to. The matrix is then part of a matrix with more columns.
+        onto: (rows,): numbers to which the products are added. The matrix is then part of a matrix with more columns.
     """
     rows, columns = matrix.shape
     fours_end, pairs_end = rows & ~3, rows & ~1

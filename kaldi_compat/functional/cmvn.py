@@ -47,8 +47,8 @@ def cmvn_statistics(
         features: ``(..., frames, dim)``, NumPy or torch.
         weights: ``(..., frames)``: weight of each frame. Frames of weight zero are ignored, even if they are NaN.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
-        onto: ``(..., 2, dim + 1)``: statistics of other utterances that the frames are added to one by one, in Kaldi's
-            order. None for zeros.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which the frames are added one by one, in
+            Kaldi's order. None for zeros.
 
     Returns:
         ``(..., 2, dim + 1)`` in double precision: the sums of the columns and the number of frames (or the sum of the

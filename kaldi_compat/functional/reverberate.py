@@ -153,7 +153,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     Args:
         signal: ``(..., samples)``.
         noise: the noise, its level and its start.
-        signal_power: ``(..., 1)``: the power that the signal-to-noise ratio refers to.
+        signal_power: ``(..., 1)``: power of the speech, to which the signal-to-noise ratio refers.
         sample_frequency: sampling rate of the signal in Hz.
 
     Returns:

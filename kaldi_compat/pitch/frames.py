@@ -47,7 +47,7 @@ class PitchFrames:
     first: int  # Index of the first frame's first sample in an utterance. It may be negative.
     shift: int  # Number of samples from the start of a frame to the start of the next frame.
     ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames.
-    # Two arrays (rows,): the ballast of the first search, and the ballast that correlations are scaled to. Both are 0
+    # Two arrays (rows,): the ballast of the first search, and the ballast to which correlations are scaled. Both are 0
     # for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
     groups: Groups  # (rows,): group of each row, which decides the order of its sums: see :func:`group_rows`.

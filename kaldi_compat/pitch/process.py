@@ -76,7 +76,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
-        left, right: number of frames before and after each frame that the mean is taken over.
+        left, right: number of frames before and after each frame in the window of the mean.
         lengths: ``(...,)``: number of valid frames; None if all frames are valid.
 
     Returns:
