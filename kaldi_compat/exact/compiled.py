@@ -58,8 +58,8 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
     """Compute rows ``begin`` to ``end - 1`` of the features of a batch in C, and write them into ``out``.
 
-    ``out`` is contiguous float32 (end - begin, dim). ``plan.is_in_c`` must be True. The features are equal to those of
-    :func:`kaldi_compat.exact.steps.compute_batch_features`.
+    ``out`` is contiguous float32 (end - begin, dim). ``plan.is_in_c`` must be True. The features are bit-identical
+    to the features of :func:`kaldi_compat.exact.steps.compute_batch_features`.
 
     Raises:
         MemoryError: the memory for a block of frames cannot be allocated.
@@ -92,7 +92,7 @@ class ChunkCall:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        # The C structure points to these arrays, so that each call changes their elements in place.
+        # The C structure points to these arrays. Each call changes their elements in place.
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _make_plan_structure(plan, (1.0,))
         self._buffer: Floats | None = None  # The buffer of the last call, whose address is in the structure.

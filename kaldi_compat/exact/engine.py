@@ -38,13 +38,13 @@ def make_batch(
 
     Args:
         plan: plan of the feature, which gives the size, the shift and the start of the frames.
-        samples: audio of the utterances, one array (T,). int16 and float32 are not copied.
+        samples: audio of the utterances, one array (T,). A contiguous array of int16 or float32 is not copied.
         lengths: number of samples of each utterance; None for a single utterance.
-        starts: index in ``samples`` of each utterance's first sample; None if utterances follow without gaps.
+        starts: index in ``samples`` of each utterance's first sample; None if the utterances are concatenated.
         vtln_warp: one VTLN factor, or one for each utterance.
 
     Raises:
-        AudioError: the samples are not real numbers of shape (T,), or an utterance extends beyond the samples.
+        AudioError: the samples are not real numbers (T,), a length is negative, or an utterance is not in the samples.
     """
     audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
@@ -75,7 +75,7 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
     Args:
         samples: the buffer (T,).
         first: index of the first frame's first sample. It may be negative, and the last frame may extend beyond the
-            end. The buffer is reflected at an end that a frame crosses, so that end must be an end of the utterance.
+            end. A frame may cross an edge only where the utterance starts or ends. The audio is reflected there.
         count: number of frames.
         vtln_warp: VTLN factor.
 
@@ -133,7 +133,7 @@ def compute_batch_features(
         batch: audio of the utterances (:func:`make_batch`).
         seeds: function that takes a number of frames, and returns their ``rand_r()`` states (frames,) for the dithering
             noise. None if the batch has seeds, or for no noise.
-        threads: number of threads. A batch with few rows for each thread uses one.
+        threads: number of threads; only 1 is used for fewer than ``MIN_ROWS_PER_THREAD`` rows per thread.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
     Returns:
@@ -180,7 +180,7 @@ def select_implementation(plan: Plan) -> ModuleType:
 
 
 def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function that computes frames of a buffer and may be called repeatedly.
+    """Return a function that computes features of frames of a buffer, for repeated calls.
 
     See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
     """

@@ -106,7 +106,7 @@ def _separate_even_and_odd(
     """Convert the FFT of the complex samples ``even + i * odd`` to the packed FFT of the signal, or convert it back.
 
     The packed FFT has the layout of :func:`compute_packed_rfft`. Bins ``k`` and ``half - k`` of the result depend on
-    the same two bins of the input, and are computed together.
+    bins ``k`` and ``half - k`` of the input, and are computed together.
 
     Args:
         re, im: (..., half): real and imaginary parts of the FFT, where ``half = n / 2`` for a signal of ``n`` samples.
@@ -120,13 +120,13 @@ def _separate_even_and_odd(
     half = re.shape[-1]
     k = np.arange(1, half // 2 + 1)
     mirror = half - k
-    c_re, c_im = (re[..., k] + re[..., mirror]) / 2, (im[..., k] - im[..., mirror]) / 2
-    d_re, d_im = (im[..., k] + im[..., mirror]) / 2, (re[..., k] - re[..., mirror]) / -2
+    even_re, even_im = (re[..., k] + re[..., mirror]) / 2, (im[..., k] - im[..., mirror]) / 2
+    odd_re, odd_im = (im[..., k] + im[..., mirror]) / 2, (re[..., k] - re[..., mirror]) / -2
     out_re, out_im = np.empty_like(re), np.empty_like(im)
-    out_re[..., mirror] = c_re + (root_im * d_im - root_re * d_re)
-    out_im[..., mirror] = (root_re * d_im + root_im * d_re) - c_im
-    out_re[..., k] = c_re + (root_re * d_re - root_im * d_im)
-    out_im[..., k] = c_im + (root_re * d_im + root_im * d_re)
+    out_re[..., mirror] = even_re + (root_im * odd_im - root_re * odd_re)
+    out_im[..., mirror] = (root_re * odd_im + root_im * odd_re) - even_im
+    out_re[..., k] = even_re + (root_re * odd_re - root_im * odd_im)
+    out_im[..., k] = even_im + (root_re * odd_im + root_im * odd_re)
     out_re[..., 0] = (re[..., 0] + im[..., 0]) * edge_factor
     out_im[..., 0] = (re[..., 0] - im[..., 0]) * edge_factor
     return out_re, out_im
@@ -146,7 +146,7 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
 
     Each step converts a block to three smaller blocks: a block of half the size for the even bins, and two blocks of a
     quarter of the size for bins ``4k + 1`` and ``4k + 3``. All blocks of one size are computed together, the largest
-    first. The bins of the last blocks are in bit-reversed order.
+    first. The blocks of one point are the bins in bit-reversed order, which are then sorted.
     """
     n, shape = re.shape[-1], re.shape
     re, im = (x.reshape(-1, n).T.copy() for x in (re, im))
@@ -179,7 +179,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
     common = cosine * (re + im)
     rotated_re, rotated_im = difference * im + common, minus_sum * re + common
     rotated_re[:, 0], rotated_im[:, 0] = re[:, 0], im[:, 0]  # The factor of element 0 is 1.
-    if size >= 8:  # Kaldi rotates by an eighth of a turn with a product with the root of 1/2.
+    if size >= 8:  # Kaldi multiplies by the root of 1/2 to rotate by an eighth of a turn.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
             rotated_re[:, size // 8], rotated_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
@@ -238,7 +238,7 @@ def factor_into_primes(n: int) -> tuple[int, ...]:
 def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Compute the FFT of complex points ``(..., n)`` by decimation in time. ``factors`` are the prime factors of ``n``.
 
-    The operations are those of Kaldi's ``ComplexFftRecursive``.
+    The operations and their order follow Kaldi's ``ComplexFftRecursive``.
     """
     if not factors:
         return re, im

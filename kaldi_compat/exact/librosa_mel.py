@@ -74,20 +74,20 @@ def compute_librosa_filters(
     )
     first, last = to_mel(F32(low_freq)), to_mel(F32(top))
     edges = to_hertz(first + np.arange(num_bins + 2, dtype=F32) * ((last - first) / F32(num_bins + 1)))
-    bins = np.arange(points // 2 + 1, dtype=F32)[:, None]
+    grid = np.arange(points // 2 + 1, dtype=F32)[:, None]  # The FFT bins, as numbers or in Hz, like ``edges``.
     if floor_to_int_bin:
         edges = np.floor(edges * F32((points + 1.0) / sample_frequency))
     else:
-        bins = bins * F32(sample_frequency / points)
+        grid = grid * F32(sample_frequency / points)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
-    is_inside = (bins > left) & (bins < right)
+    is_inside = (grid > left) & (grid < right)
     require(
         bool(is_inside.any(0).all()),
         f"num_bins={num_bins} from {low_freq:g} to {top:g} Hz is too many for {points} FFT points: use fewer bins "
         "(at least 3), a wider band or a longer FFT",
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.where(bins <= center, (bins - left) / (center - left), (right - bins) / (right - center))
+        weights = np.where(grid <= center, (grid - left) / (center - left), (right - grid) / (right - center))
         if norm:
             weights *= 2 / (right - left)
     return np.where(is_inside, weights, 0).astype(F32)

@@ -169,7 +169,7 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
 
     Args:
         weights: weights of the filters, float32 (fft_bins, num_mel_bins).
-        loudness: factors on the mel energies, (num_mel_bins,).
+        loudness: equal-loudness factors by which mel energies are multiplied, (num_mel_bins,).
     """
     is_nonzero = weights != 0
     first = is_nonzero.argmax(0)

@@ -26,7 +26,7 @@ _MAX_SMALL_TAIL = 8
 
 
 def _multiply_in_c(
-    a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], panel: int, onto: Floats | None = None
+    a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], max_terms: int, onto: Floats | None = None
 ) -> Floats:
     """Multiply matrices in C: see :func:`_multiply_ragged`. Raise MemoryError if memory is exhausted."""
     depth, width = b.shape[1:]
@@ -34,7 +34,7 @@ def _multiply_in_c(
     out = np.empty((len(a), width), np.float32)
     stride = columns.shape[2]
     # A distance of 0 between the matrices of b multiplies every matrix of a by the only matrix of b.
-    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small_limits, panel
+    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small_limits, max_terms
     operands = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
     summand = None if onto is None else _pad_to_lanes(onto)
     if native.get_function("matrix_products")(*operands, len(bounds) - 1, *sizes, summand, out):
@@ -46,7 +46,7 @@ def _multiply_in_c(
 
 @native.twin(_multiply_in_c)
 def _multiply_ragged(
-    a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], panel: int, onto: Floats | None = None
+    a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], max_terms: int, onto: Floats | None = None
 ) -> Floats:
     """Multiply matrices, which are consecutive rows of ``a``, by matrices in ``b``, and return the products (rows, n).
 
@@ -54,19 +54,19 @@ def _multiply_ragged(
         a: (rows, depth).
         b: (1, depth, n) for all matrices, or (matrices, depth, n).
         bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``.
-        small_limits: maximum number of results for which OpenBLAS's kernels for small matrices add every 16th term to a
-            sum, and the first column of these sums, a multiple of 16.
-        panel: maximum number of terms whose sum is added to the result; 0 if rows are vectors for ``sgemv``.
-        onto: (n,): numbers that ``sgemv`` adds the products to, as in ``multiply_matrix_vector``; None for zeros.
+        small_limits: number of results up to which OpenBLAS's kernels for small matrices keep 16 sums per result
+            (:func:`_multiply_in_sixteen_sums`), and the first column with 16 sums, a multiple of 16.
+        max_terms: maximum length of a panel (:func:`_multiply_in_panels`); 0 if rows are vectors for ``sgemv``.
+        onto: (n,): numbers to which ``sgemv`` adds the products, as in ``multiply_matrix_vector``; None for zeros.
     """
-    if panel == 0:
+    if max_terms == 0:
         return multiply_matrix_vector(b[0].T, a, onto)
     max_results, first_column = small_limits
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
         is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= max_results
         first = first_column if is_small else b.shape[2]
-        out[begin:end, :first] = _multiply_in_panels(a[begin:end], columns[:, :first], panel)
+        out[begin:end, :first] = _multiply_in_panels(a[begin:end], columns[:, :first], max_terms)
         out[begin:end, first:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, first:])
     return out
 
@@ -138,14 +138,14 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
     if b.shape[-2] != depth:
         raise ValueError(f"cannot multiply the shape {a.shape} by {b.shape}: {depth} columns need {depth} rows")
     is_small, tail = rows * depth * width <= _MAX_SMALL_PRODUCTS, width % _LANES
-    panel = max(depth, 1) if is_small else _MAX_PANEL
+    max_terms = max(depth, 1) if is_small else _MAX_PANEL
     # The small kernel keeps 16 sums per result only in the columns after the last group of 16, if they are few.
     small_limits = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _multiply_ragged(left, columns, bounds, small_limits, panel).reshape(*batch, rows, width)
+    return _multiply_ragged(left, columns, bounds, small_limits, max_terms).reshape(*batch, rows, width)
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:
@@ -179,7 +179,7 @@ def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
 
 
 def _count_panel_terms(remaining: int, max_terms: int) -> int:
-    """Return the number of terms in the next panel, of which at most ``max_terms`` are added in order.
+    """Return the number of terms in the next panel, at most ``max_terms``, if ``remaining`` terms are left.
 
     OpenBLAS splits the last terms into two panels of similar size, the first a multiple of 16 terms.
     """

@@ -30,7 +30,7 @@ _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 @functools.cache
 def _make_block_matrix() -> npt.NDArray[np.uint32]:
-    """Return the matrix (_BLOCK, 31) that maps the last 31 numbers of ``rand()`` to the next ``_BLOCK`` numbers.
+    """Return the matrix (_BLOCK, 31) that maps the last 31 words of glibc's generator to the next ``_BLOCK`` words.
 
     The recurrence is linear modulo 2^32, so the unit vectors give its matrix.
     """
@@ -61,7 +61,7 @@ TORCH_GENERATOR = "torch.Generator().manual_seed(5)"
 
 
 class NoiseSource(Protocol):
-    """Source of the ``rand_r()`` states of the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
+    """Source of ``rand_r()`` states for the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the ``rand_r()`` states for the noise of the next ``count`` frames, shape ``(count,)``."""
@@ -83,7 +83,7 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a source of noise of a wrong type, which shows the expression ``example`` for a source."""
+    """Return the error for a generator of a wrong type. Its message shows a valid expression, ``example``."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 
@@ -101,7 +101,7 @@ class KaldiRandom:
     def __init__(self, seed: int = 1) -> None:
         self.seed = seed
         # The first draw computes the state, because that takes longer than the features of a short utterance.
-        self._state = np.empty(0, np.uint32)  # The last 31 numbers of the generator, (31,).
+        self._state = np.empty(0, np.uint32)  # The last 31 words of the generator, (31,).
         self._ready = np.empty(0, np.int32)  # Draws that were computed, but not yet returned.
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
-    """Return multipliers and increments (2, pairs) from a ``rand_r()`` seed to the state before each pair of draws."""
+    """Return factors and increments (2, pairs) that map a ``rand_r()`` seed to the state before each pair of draws."""
     powers, sums = _compute_congruence(_STEPS * pairs)
     starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
     return starts.view(np.int32)

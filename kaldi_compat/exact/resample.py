@@ -174,7 +174,7 @@ def resample_linearly(
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
-    """Return the output samples of one chunk of audio, float32 (samples,) (Kaldi: LinearResample::Resample).
+    """Return the output samples of one chunk of audio, float32 (outputs,) (Kaldi: LinearResample::Resample).
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
@@ -257,7 +257,7 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last output sample.
+        The first output sample whose filter lies inside, and the index after the last; equal if there is none.
     """
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)
@@ -265,10 +265,10 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:
-    """Return an output sample whose filter extends beyond the audio. As in Kaldi, its terms are added in float32.
+    """Return an output sample whose filter crosses an edge of its chunk. As in Kaldi, terms are added in float32.
 
     Args:
-        samples: the audio (T,).
+        samples: the audio (T,). Silence is assumed before and after it.
         first: index of the filter's first input sample, which may be negative.
         weights: weights of the filter (taps,).
     """
@@ -284,6 +284,7 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
     Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
     half the lower rate. The filters have 6 zero crossings on each side.
 
+    >>> from kaldi_compat.exact.resample import choose_waveform_filter
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
     """

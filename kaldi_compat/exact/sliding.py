@@ -18,26 +18,26 @@ Indices = npt.NDArray[np.intp]
 _MIN_VARIANCE = 1e-10  # Lower bound on variances in Kaldi's SlidingWindowCmnInternal.
 
 
-def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
+def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first_sum: Doubles | None = None) -> Doubles:
     """Compute the sum of the rows ``start[t]`` to ``end[t] - 1`` for each window ``t``.
 
     Args:
         values: ``(rows, ...)`` in double precision.
         start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
             end lies before the start, the first sum is 0, but the rows that the bounds pass are added and subtracted.
-        first: ``(...,)``: sum of the first window; None to add the rows of this window in order.
+        first_sum: ``(...,)``: sum of the first window; None to add the rows of this window in order.
 
     Returns:
         Sums of shape ``(windows, ...)``.
     """
-    if first is None:
-        first = np.add.reduce(np.add.accumulate(values[start[0] : end[0]], axis=0)[-1:], axis=0)
+    if first_sum is None:
+        first_sum = np.add.reduce(np.add.accumulate(values[start[0] : end[0]], axis=0)[-1:], axis=0)
     steps = np.zeros((len(start), 2, *values.shape[1:]))
     # Windows after which the first row is dropped, and windows after which a row is added.
     dropping, adding = np.flatnonzero(np.diff(start)), np.flatnonzero(np.diff(end))
     steps[dropping + 1, 0] = -values[start[dropping]]
     steps[adding + 1, 1] = values[end[adding]]
-    steps[0, 1] = first
+    steps[0, 1] = first_sum
     flat_steps = steps.reshape(-1, *values.shape[1:])
     sums: Doubles = np.add.accumulate(flat_steps, axis=0)[1::2]
     return sums
@@ -106,7 +106,7 @@ def normalize_by_windows(
     if not norm_vars:
         return normalized.astype(np.float32), np.empty((0, features.shape[1]))
     squares = doubles * doubles
-    variance = compute_window_sums(squares, start, end, first=_sum_strided_rows(squares[start[0] : end[0]])) * (
+    variance = compute_window_sums(squares, start, end, first_sum=_sum_strided_rows(squares[start[0] : end[0]])) * (
         1.0 / sizes
     )
     variance += (-1.0 / (sizes * sizes)) * sums * sums

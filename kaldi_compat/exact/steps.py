@@ -54,7 +54,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which are in ``utterances``."""
+    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which lie in ``utterances``."""
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
@@ -118,7 +118,10 @@ def _compute_floored_log(energies: Floats) -> Floats:
 
 
 def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
-    """Return the features (rows, dim) of power or magnitude spectra (rows, fft_bins) and log energies (rows,)."""
+    """Return the features (rows, dim) of power or magnitude spectra (rows, fft_bins) and log energies (rows,).
+
+    With ``debug_mel``, also print the mel energies to standard error, as Kaldi does.
+    """
     bins = zip(table.first, table.weights, strict=True)
     energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
     if plan.debug_mel:
@@ -182,7 +185,7 @@ class _SignedNans(np.ndarray[Any, Any]):
         result = np.asarray(getattr(ufunc, method)(*operands, **parameters))
         if len(operands) == 2 and result.dtype.kind == "f":
             first, second = operands
-            # The sign is that of the first NaN operand. A NaN from two numbers is negative on x86.
+            # The first NaN operand gives the sign. A NaN from two numbers is negative on x86.
             sign = np.where(np.isnan(first), first, np.where(np.isnan(second), second, -1.0)).astype(result.dtype)
             result = np.where(np.isnan(result), np.copysign(result, sign), result)
         if not out:

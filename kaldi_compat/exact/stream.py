@@ -70,7 +70,7 @@ class WindowFlow(abc.ABC):
     done: Count  # Number of frames returned so far.
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Return the frames that a chunk completes, and the number of these frames.
+        """Append a chunk to the history, and return the frames that the chunk completes and their number.
 
         Args:
             chunk: the next items.
@@ -174,7 +174,7 @@ class ArrayHistory:
         return chunk_copy
 
     def _make_room(self, length: int) -> None:
-        """Move the past samples to the start of the buffer or of a larger buffer, so that ``length`` samples fit."""
+        """Move the samples to the start of the buffer, or of a larger buffer, so that ``length`` more samples fit."""
         past = self.samples
         if len(past) + length > len(self.buffer):
             self.buffer = np.empty(max(len(past) + length, SPACE), np.float32)
@@ -182,7 +182,7 @@ class ArrayHistory:
         self.origin = self.start
 
     def discard_before(self, start: int, ended: bool) -> None:
-        """Discard the samples before ``start``, and all samples of a stream that has ended."""
+        """Discard the samples before ``start``, or all samples if the utterance has ``ended``."""
         self.start = min(max(start, self.start), self.end)
         if self.start - self.origin > SPACE:  # Copy the samples to free a buffer that a long chunk has enlarged.
             self.buffer, self.origin = self.samples.copy(), self.start

@@ -100,7 +100,7 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
 
 
 def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
-    """Return the sum of squares and the sum of the samples of each part of a signal, (parts, 2).
+    """Return the sum of squares and the sum of the samples in each part of a signal, (parts, 2).
 
     Part ``p`` of ``signal`` (samples,) has the samples ``bounds[p]`` to ``bounds[p + 1] - 1``.
     """
@@ -144,12 +144,13 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
     """Multiply a matrix by vectors ``x`` (..., columns), and return (..., rows) (OpenBLAS: ``sgemv``, row-major).
 
     Groups of four rows add fused products in eight accumulators. A pair of rows after the groups uses four
-    accumulators, and a last single row uses eight, both without fused products.
+    accumulators, and a last single row uses eight, both without fused products. Small matrices of 4 or 8 columns have
+    kernels of their own (:func:`_sum_few_columns`).
 
     Args:
         matrix: (rows, columns), contiguous without ``onto``.
         x: (..., columns).
-        onto: (rows,): numbers that the products are added to. The matrix is then part of a matrix with more columns.
+        onto: (rows,): numbers to which the products are added. The matrix is then part of a matrix with more columns.
     """
     rows, columns = matrix.shape
     fours_end, pairs_end = rows & ~3, rows & ~1

@@ -113,7 +113,8 @@ def run_eagerly(function: Callable[..., Result]) -> Callable[..., Result]:
     """Wrap ``function`` so that ``torch.compile`` runs it in the Python interpreter instead of compiling it.
 
     A function that draws from a :class:`KaldiRandom` must not be compiled, because the compiler would replace its NumPy
-    operations with torch operations, which lack additions of unsigned integers.
+    operations with torch operations, which lack additions of unsigned integers. While ``torch.jit.trace`` runs, or
+    before the compiler is imported, ``function`` itself is returned.
     """
     if "torch._dynamo" not in sys.modules:
         return function
@@ -217,7 +218,7 @@ def convert_like(values: Any, like: Array) -> Array:
 
 
 def take_frames(x: Array, index: Array) -> Array:
-    """Select frames of ``(..., frames, dim)``. ``index`` is ``(n,)`` for all utterances, or ``(..., n)`` for each."""
+    """Select frames of ``x`` by ``index``, ``(n,)`` or ``(..., n)`` per utterance, and return ``(..., n, dim)``."""
     selected: Array
     if index.ndim == 1:
         selected = x[..., index, :]

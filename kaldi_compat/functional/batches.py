@@ -35,8 +35,8 @@ def check_lengths(
         device.
 
     Raises:
-        error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of
-            tensors on other devices are not checked, to avoid a wait. Traced tensors have no values to check.
+        error: the lengths are not integers, are not one for each row, are negative, or are larger than the axis. The
+            values of a tensor are checked only on the CPU, to avoid a wait, and never while the tensor is traced.
     """
     if lengths is None:
         return None

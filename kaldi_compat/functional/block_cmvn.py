@@ -36,7 +36,7 @@ def compute_statistics(
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         weights: weight of each frame, (frames,); None for 1.
-        onto: statistics (utterances, 2, dim + 1) that the frames are added to in order; None for zeros.
+        onto: statistics (utterances, 2, dim + 1), to which the frames are added in order; None for zeros.
 
     Returns:
         Statistics (utterances, 2, dim + 1).

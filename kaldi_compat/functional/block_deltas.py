@@ -37,7 +37,7 @@ def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOpti
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
-        options: numbers and distances of the deltas.
+        options: window of the deltas, number of blocks, and shift from block to block in frames.
 
     Returns:
         Features and shifted deltas (frames, columns * (num_blocks + 1)).

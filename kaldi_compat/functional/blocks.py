@@ -23,7 +23,7 @@ def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int
         ``x``, ``bounds``, the number of utterances, and the number of columns.
 
     Raises:
-        ValueError: the bounds do not fit the features.
+        ValueError: the bounds do not start with 0, decrease, or do not end with the number of frames.
     """
     if bounds[0] != 0 or bounds[-1] != len(x) or (len(bounds) > 2 and (bounds[1:] < bounds[:-1]).any()):
         raise ValueError(f"the bounds of the utterances must start with 0, never decrease, and end with {len(x)}")

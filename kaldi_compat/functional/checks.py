@@ -279,7 +279,7 @@ class AudioFeature:
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
 
-        The arguments are the same as for :meth:`_check_audio` and :meth:`_compute`. An utterance is an array, a tensor
+        See :meth:`_check_audio` and :meth:`_compute` for the arguments. An utterance is an array, a tensor
         or a wave.
 
         Raises:
@@ -322,7 +322,7 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floating-point samples lie within -1 to 1.
+    """Warn, once per process, if floating-point samples, times ``scale``, lie within -1 to 1.
 
     Args:
         samples: an array or a tensor.
@@ -331,7 +331,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
 
     Returns:
         True if the scale is known, because a sample is not zero. ``is_known`` for a tensor that is not read, and False
-        for 16-bit integers.
+        for 16-bit integers and empty arrays.
 
     Raises:
         AudioError: integers exceed :data:`MAX_INTEGER`.

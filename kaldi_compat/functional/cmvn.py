@@ -47,14 +47,15 @@ def cmvn_statistics(
         features: ``(..., frames, dim)``, NumPy or torch.
         weights: ``(..., frames)``: weight of each frame. Frames of weight zero are ignored, even if they are NaN.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
-        onto: ``(..., 2, dim + 1)``: statistics of other utterances that the frames are added to one by one, in Kaldi's
-            order. None for zeros.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which the frames are added one by one, in
+            Kaldi's order. None for zeros.
 
     Returns:
-        ``(..., 2, dim + 1)`` in double precision.
+        ``(..., 2, dim + 1)`` in double precision: the sums of the columns and the number of frames (or the sum of the
+        weights) in the first row, the sums of squares and 0 in the second row.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not match it.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the weights or the lengths do not match.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics
@@ -86,7 +87,7 @@ def cmvn_statistics(
 
 
 def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Weigh the frames of the two channels of a call for CMVN statistics (Kaldi: compute-cmvn-stats-two-channel).
+    """Compute frame weights for the CMVN statistics of a two-channel call (Kaldi: compute-cmvn-stats-two-channel).
 
     In each frame, the louder channel has weight 1. Loudness is the first column (energy or C0). If both channels are
     equally loud, the second channel counts as louder.
@@ -105,7 +106,7 @@ def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: floa
 
 
 def _check_dims(dims: Sequence[int], dim: int) -> None:
-    """Raise FeatureError if one of the columns ``dims`` to skip is not from 0 to ``dim - 1``."""
+    """Raise FeatureError unless the column indices ``dims`` are from 0 to ``dim - 1``."""
     if not all(0 <= d < dim for d in dims):
         raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}, not {':'.join(map(str, dims))}")
 
@@ -149,7 +150,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factors (None for 1) and the offsets that normalize features, both ``(..., 1, dim)``.
+    """Return factors (None for 1) and offsets that normalize features, or restore them with ``reverse``: (..., 1, dim).
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
@@ -191,8 +192,8 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
         options: options of the normalization.
 
     Raises:
-        FeatureError: the shape does not fit, a count is below 1, or ``norm_vars`` needs variances that are missing or
-            not finite.
+        FeatureError: the statistics have a different shape, a count is below 1, or with ``norm_vars``, a number
+            is not finite or the variances are missing.
     """
     shape = tuple(statistics.shape)
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
@@ -217,7 +218,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Normalize features as :func:`apply_cmvn`, but without checks. A frame count below 1 is replaced with 1.
+    """Normalize features as :func:`apply_cmvn` does, but without checks. A frame count below 1 is replaced with 1.
 
     Args:
         features: (..., frames, dim).
@@ -243,16 +244,15 @@ def apply_cmvn(
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
-            means only, one row ``(1, dim + 1)`` suffices.
-            See :func:`replace_statistics` for dimensions to skip.
-        options, changes: means, also variances, or the inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
+            means only, one row ``(1, dim + 1)`` suffices. See :func:`replace_statistics` for dimensions to skip.
+        options, changes: options of the normalization or its inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
 
     Returns:
         Features of the same shape and dtype, unchanged without ``norm_means``.
 
     Raises:
         FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the statistics do not match
-            the features, count less than one frame, or are not finite.
+            the features, count fewer than one frame, or with ``norm_vars`` are not finite or lack variances.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_statistics
@@ -278,11 +278,11 @@ def apply_own_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: means or also variances, as ``CmvnOptions`` or by name; Kaldi's defaults if omitted.
+        options, changes: options of the normalization, as ``CmvnOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
-        Features of the same shape and dtype, not normalized without ``norm_means``.
+        Features of the same shape and dtype. Without ``norm_means``, the valid frames are unchanged.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
@@ -399,7 +399,7 @@ def sliding_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the window, as ``SlidingCmvnOptions`` or by name; Kaldi's defaults if omitted.
+        options, changes: window and normalization, as ``SlidingCmvnOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
@@ -500,7 +500,7 @@ def online_cmvn(
 def apply_online_normalization(
     features: Array, statistics: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
 ) -> Array:
-    """Normalize features as :func:`online_cmvn`, with statistics and lengths that have been checked."""
+    """Normalize features as :func:`online_cmvn` does, without checking the statistics and the lengths."""
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
     window = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)

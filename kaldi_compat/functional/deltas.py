@@ -45,9 +45,10 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 
 
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """Return the filters of orders 0 (one tap) to ``delta_order``, with weights that are rounded to ``dtype``.
+    """Return the filters that compute the deltas of orders 0 to ``delta_order``, with weights rounded to ``dtype``.
 
-    Each filter is the regression slope of the previous filter.
+    The filter of order 0 is the identity, (1,). The filter of order ``k`` has ``2 * k * delta_window + 1`` taps, is
+    centered on a frame, and computes the regression slope of the output of the filter of order ``k - 1``.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -56,7 +57,7 @@ def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] =
 
 
 def count_delta_context(options: DeltaOptions) -> int:
-    """Return the number of frames on each side of a frame that :func:`compute_inner_deltas` needs."""
+    """Return the number of neighbors on each side that :func:`compute_inner_deltas` needs for a frame."""
     return options.delta_order * options.delta_window
 
 
@@ -97,8 +98,8 @@ def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[i
 
     Args:
         features: (..., frames + context, dim).
-        filters: weights of each filter.
-        firsts: for each filter, index of the frame to which its first weight applies in the first frame of the result.
+        filters: weights of each filter. A filter without weights copies a frame.
+        firsts: for each filter, index of the input frame that its first weight multiplies in the first output frame.
         num_frames: number of frames of the result.
 
     Returns:
@@ -194,16 +195,16 @@ def repeated_deltas(
     """
     lengths = check_features(features, lengths)
     options = make_options("repeated_deltas", DeltaOptions, options, changes)
-    slope = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
+    slope_filters = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
     orders = [zero_padding(features, lengths)]
     for _ in range(options.delta_order):
         extended = repeat_edge_frames(orders[-1], options.delta_window, options.delta_window, lengths)
-        orders.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
+        orders.append(zero_padding(filter_frames(extended, slope_filters, [0], features.shape[-2]), lengths))
     return concatenate(orders)
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Return the numbers of frames before and after a frame that :func:`compute_inner_shifted_deltas` needs."""
+    """Return the numbers of left and right neighbors that :func:`compute_inner_shifted_deltas` needs for a frame."""
     last = max(0, options.num_blocks - 1) * options.block_shift
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 
@@ -249,7 +250,7 @@ def add_shifted_deltas(
     filters: Sequence[Filter] | None = None,
     **changes: Unpack[ShiftedDeltaKeywords],
 ) -> Array:
-    """Append shifted deltas: deltas at this frame and at later frames (Kaldi: ComputeShiftedDeltas).
+    """Append the deltas at each frame and at multiples of ``block_shift`` after it (Kaldi: ComputeShiftedDeltas).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -149,7 +149,7 @@ def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float
         targets, nontargets: scores of the target and the nontarget trials, both (trials,), in ascending order.
     """
     rejected = np.arange(len(targets) - 1)
-    # Numbers of accepted nontargets for which both error rates are the same.
+    # Numbers of accepted nontargets for which both error rates are equal.
     accepted = (len(nontargets) * rejected * 1.0 / len(targets)).astype(np.int64)
     is_reached = nontargets[np.maximum(len(nontargets) - 1 - accepted, 0)] < targets[:-1]
     index = int(np.argmax(is_reached)) if is_reached.any() else len(targets) - 1

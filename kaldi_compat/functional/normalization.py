@@ -47,7 +47,7 @@ def utterance_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: use and computation of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
+        options, changes: options of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
@@ -73,7 +73,7 @@ def utterance_cmvn(
         count = astype(convert_like(lengths, features), precise.dtype)[..., None, None]
 
     def average_frames(values: Any, ddof: int) -> Any:
-        """Return the sum of ``values`` over the frames, divided by their number minus ``ddof``: (..., 1, dim)."""
+        """Return the sum of ``values`` over frames, divided by ``count - ddof`` or at least by 1: (..., 1, dim)."""
         masked: Any = zero_padding(values, lengths)
         total = sum_in_order(masked, -2) if isinstance(masked, np.ndarray) else xp.sum(masked, -2, keepdim=True)
         return total / xp.clip(count - ddof, 1, None)
@@ -135,7 +135,7 @@ def subtract_centered_mean(
 
 
 def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
-    """Normalize features by fixed statistics: compute ``(features + shift) * scale``.
+    """Compute ``(features + shift) * scale``, which normalizes features by the statistics of a corpus.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -146,8 +146,8 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the features are not floats ``(..., frames, dim)``, or the dimension of the shift or the scale or
-            the lengths do not match the features.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the shift, the scale or the lengths do not
+            match the features.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import apply_shift_and_scale

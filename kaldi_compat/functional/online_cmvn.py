@@ -98,7 +98,7 @@ class OnlineCmvn:
             Normalized features ``(frames, dim)``.
 
         Raises:
-            FeatureError: the statistics do not fit the features, count no frames or are not finite, or a dimension to
+            FeatureError: the statistics do not match the features, count no frames or are not finite, or a dimension to
                 skip does not exist.
         """
         if len(features) == 0:
@@ -139,7 +139,7 @@ class OnlineCmvn:
         return result
 
     def _check_columns(self, features: Floats) -> None:
-        """Raise FeatureError if the statistics do not fit the columns of the features."""
+        """Raise FeatureError unless the corpus statistics are (2, dim + 1) for features (frames, dim)."""
         if self._corpus.shape != (2, features.shape[1] + 1):
             raise FeatureError(
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}: "
@@ -147,7 +147,7 @@ class OnlineCmvn:
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
-        """Normalize utterances in C: see :meth:`_normalize_block`. Return NotImplemented if NumPy must do this."""
+        """Normalize utterances in C: see :meth:`_normalize_block`. Return NotImplemented to leave the work to NumPy."""
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
             return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
@@ -165,7 +165,7 @@ class OnlineCmvn:
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
-        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on: (rows - start, dim).
+        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on, and return (rows - start, dim).
 
         Earlier calls normalized the rows before ``start``, which are in the window of the first utterance.
         """
@@ -181,27 +181,27 @@ class OnlineCmvn:
     def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
         """Return normalized frames from ``start`` on, and update the statistics of the window and the speaker."""
         features = frames[start:]
-        sums = window = self._compute_windows(frames, start)
+        unfilled = filled = self._compute_windows(frames, start)
         size = self.options.cmn_window
         if self._speaker[0, -1] > 0:
-            window = _fill_windows(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
-        window = _fill_windows(window, self._corpus, self.options.global_frames, size)
-        window = replace_statistics(window, self.skip_dims)
+            filled = _fill_windows(filled, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
+        filled = _fill_windows(filled, self._corpus, self.options.global_frames, size)
+        filled = replace_statistics(filled, self.skip_dims)
         if self.options.norm_means:
-            check_statistics(window, features.shape[1], self._plain_options)
-        self._sums, self._seen = sums[-1, :, :-1], self._add_frames(features)
+            check_statistics(filled, features.shape[1], self._plain_options)
+        self._sums, self._seen = unfilled[-1, :, :-1], self._add_frames(features)
         if not self.options.norm_means:
             return features
         if self.options.norm_vars:
-            variances = compute_mean_and_variance(window)[:, 1]
+            variances = compute_mean_and_variance(filled)[:, 1]
             for floored in variances[variances < VARIANCE_FLOOR].tolist():
                 logger.warning("Flooring cepstral variance from %g to %g", floored, VARIANCE_FLOOR)
         columns: Any = features[:, None]
-        result: Floats = apply_normalization(columns, window, self._plain_options)[:, 0]
+        result: Floats = apply_normalization(columns, filled, self._plain_options)[:, 0]
         return result
 
     def _compute_windows(self, x: Floats, start: int) -> Doubles:
-        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``start`` and each later row.
+        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``start`` and at the rows after it.
 
         The frames are added in Kaldi's order.
         """
@@ -217,7 +217,7 @@ class OnlineCmvn:
         return statistics
 
     def _make_terms(self, features: Floats) -> Doubles:
-        """Return the features and, with ``norm_vars``, their squares in double precision: (frames, 2, dim)."""
+        """Return the features and their squares (zeros without ``norm_vars``) in double precision: (frames, 2, dim)."""
         doubles = features.astype(np.float64)
         return np.stack((doubles, doubles * doubles if self.options.norm_vars else np.zeros_like(doubles)), axis=1)
 
@@ -236,13 +236,13 @@ class OnlineCmvn:
         return total
 
 
-def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
+def _fill_windows(windows: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
     """Fill windows of fewer than ``size`` frames with the statistics ``other``.
 
     The statistics count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
-        window: (frames, 2, dim + 1): statistics of the window of each frame.
+        windows: (frames, 2, dim + 1): statistics of the window of each frame.
         other: (2, dim + 1): statistics to add.
         max_frames: largest number of frames that the statistics count as.
         size: number of frames of a full window.
@@ -250,12 +250,12 @@ def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int)
     Raises:
         FeatureError: a window is not full, but the statistics count no frames.
     """
-    counts = window[:, 0, -1]
+    counts = windows[:, 0, -1]
     short = np.flatnonzero(counts < size)  # Indices of the windows to fill.
     if len(short) and not other[0, -1] > 0:
         raise FeatureError("the global CMVN statistics count no frames: compute them from at least one utterance")
     added_frames = np.minimum(size - counts[short], max_frames)
     short, added_frames = short[added_frames > 0], added_frames[added_frames > 0]
-    result: Doubles = window.copy()
-    result[short] = multiply_add_double((added_frames / other[0, -1])[:, None, None], other, window[short])
+    result: Doubles = windows.copy()
+    result[short] = multiply_add_double((added_frames / other[0, -1])[:, None, None], other, windows[short])
     return result

@@ -82,7 +82,7 @@ def _compute_signal(re: Array, im: Array) -> Array:
 
 @convolved_in_c
 def convolve(signal: Array, taps: Array) -> Array:
-    """Convolve a signal with a filter by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
+    """Convolve a signal and a filter by FFT, block by block with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
     As in Kaldi, each block also has a constant and a tone at the Nyquist frequency (:func:`multiply_packed_spectra`).
 
@@ -153,7 +153,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     Args:
         signal: ``(..., samples)``.
         noise: the noise, its level and its start.
-        signal_power: ``(..., 1)``: the power that the signal-to-noise ratio refers to.
+        signal_power: ``(..., 1)``: power of the speech, to which the signal-to-noise ratio refers.
         sample_frequency: sampling rate of the signal in Hz.
 
     Returns:
@@ -216,7 +216,7 @@ def reverberate(
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
         options, changes: length and level of the output, as ``ReverberationOptions`` or by name (default: Kaldi's).
-        rir_frequency: sampling rate of the impulse response in Hz, if it differs. As in Kaldi, it is not resampled.
+        rir_frequency: sampling rate in Hz of the impulse response, which is not resampled, as in Kaldi; None if equal.
 
     Returns:
         ``(..., samples)``, or a different length with ``duration`` or ``shift_output=False``. Without noise, a silent

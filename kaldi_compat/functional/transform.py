@@ -23,13 +23,15 @@ def apply_transform(features: Array, transform: Any) -> Array:
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        transform: ``(out, dim)`` or ``(out, dim + 1)``; ``(..., out, dim)`` for a transform per utterance of a batch.
+        transform: ``(out, dim)`` for ``A``, or ``(out, dim + 1)`` for ``A`` and ``b``. Leading axes ``(...)`` give each
+            utterance of a batch its own transform.
 
     Returns:
         Transformed features ``(..., frames, out)``.
 
     Raises:
-        FeatureError: the transform does not match the dimension of the features.
+        FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the transform does not
+            have ``dim`` or ``dim + 1`` columns.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.transform import apply_transform
@@ -122,7 +124,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:
-    """Extend a transform to more dimensions. It leaves the new dimensions unchanged (Kaldi: extend-transform-dim).
+    """Extend a transform to more dimensions, which it leaves unchanged (Kaldi: extend-transform-dim).
 
     Args:
         transform: ``(..., d, d)`` or ``(..., d, d + 1)``.
@@ -132,7 +134,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
         The transform ``(..., e, e)`` or ``(..., e, e + 1)``.
 
     Raises:
-        FeatureError: the transform is not square or affine, or the new dimension is smaller.
+        FeatureError: the transform has neither ``d`` nor ``d + 1`` columns, or the new dimension is less than ``d``.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.transform import extend_transform
@@ -157,7 +159,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
 
 
 def full_lda(lda_mllt: Array, lda: Array) -> Array:
-    """Complete an LDA+MLLT matrix with the rows of the full LDA matrix that it lacks (Kaldi: get-full-lda-mat).
+    """Append the missing rows of a full LDA matrix to an LDA+MLLT matrix (Kaldi: get-full-lda-mat).
 
     Args:
         lda_mllt: ``(rows, dim)``, with at most ``dim`` rows.

@@ -100,7 +100,7 @@ def compute_vad(
 
 
 def select_voiced(features: Array, voiced: Array) -> Array:
-    """Return the frames that :func:`compute_vad` found to be voiced (Kaldi: select-voiced-frames).
+    """Return the frames that are voiced according to :func:`compute_vad` (Kaldi: select-voiced-frames).
 
     Args:
         features: ``(frames, dim)``, NumPy or torch.
@@ -140,8 +140,8 @@ def voiced_cmvn(
 ) -> Any:
     """Normalize all frames by a sliding window, and keep the voiced frames (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
 
-    Voice activity is decided before the normalization, as in Kaldi's apply-cmvn-sliding and select-voiced-frames with
-    the decisions of compute-vad.
+    The voiced frames are detected before the normalization, as by Kaldi's compute-vad before apply-cmvn-sliding and
+    select-voiced-frames.
 
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
@@ -154,7 +154,7 @@ def voiced_cmvn(
         follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
-        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch comes without
+        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has no
             lengths.
 
     >>> import numpy as np

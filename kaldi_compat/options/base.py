@@ -3,7 +3,8 @@
 The declaration defines flags of the programs, lines of configuration files, keyword arguments of the modules,
 signatures, help texts and documentation. For example, the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
 
->>> from kaldi_compat.options.declaration import option
+>>> from kaldi_compat.options.base import BaseOptions
+>>> from kaldi_compat.options.declaration import get_infos, option
 >>> class LoudnessOptions(BaseOptions):
 ...     gain: float = option(0.0, "added to the level", unit="dB", ge=-60, le=60)
 >>> get_infos(LoudnessOptions)["gain"].description
@@ -225,7 +226,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert a value to the type ``kind``, such as a NumPy integer to int. Return None if that is not possible."""
+    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a different kind or range."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
@@ -240,7 +241,7 @@ def convert_number(name: str, value: Any) -> float:
     """Convert the value of the argument ``name`` to a float.
 
     Raises:
-        OptionError: the value is not a number, or is an integer that is too large for a float.
+        OptionError: the value is a string, is not a number, or is an integer that is too large for a float.
     """
     try:
         if not isinstance(value, str | bytes):

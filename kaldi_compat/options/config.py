@@ -3,6 +3,7 @@
 The rules are Kaldi's (src/util/parse-options.cc): an option is ``--name=value``, or ``--name`` to set a boolean. Names
 are case-insensitive, and ``_`` is the same as ``-``. In a file, ``#`` starts a comment.
 
+>>> from kaldi_compat.options.config import get_flags
 >>> from kaldi_compat.options.spectral import FbankOptions
 >>> get_flags(FbankOptions)["num-mel-bins"].parse("80")
 80
@@ -146,7 +147,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     ``flags`` maps normalized names to flags.
 
     Raises:
-        UsageError: no flag has the name. The message suggests the nearest flag.
+        UsageError: no flag has the name. The message suggests the most similar flag.
     """
     flag = flags.get(normalize(name))
     if flag is None:
@@ -157,7 +158,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
 
 
 def split_flag(argument: str) -> tuple[str, str | None]:
-    """Split ``--name=value`` into name and value. Without ``=``, the value is None.
+    """Split ``--name=value`` into name and value, stripped of white space. Without ``=``, the value is None.
 
     Raises:
         UsageError: the option has no name.
@@ -193,8 +194,8 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
     ``flags`` maps normalized names to flags (see :func:`get_flags`).
 
     Raises:
-        OptionError: the file cannot be read, or a line is not ``--name=value``, names an unknown option or has an
-            invalid value. The message names the line.
+        OptionError: the file cannot be read or is too long, or a line is not ``--name=value``, names an unknown option
+            or has an invalid value. The message names the line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")

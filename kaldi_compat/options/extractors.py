@@ -32,7 +32,7 @@ Get = Callable[[str, Any], Any]
 def _make_settings(
     get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
 ) -> FbankSettings:
-    """Return the filter bank of a feature extractor of transformers.
+    """Return the filter-bank options of a feature extractor of transformers, read from its settings.
 
     Args:
         get: function from the name and default of a setting to its value.
@@ -119,7 +119,7 @@ def _set_frame_size(options: FbankOptions, size: int, shift: int, points: int) -
     """Return ``options`` with a frame length of ``size`` samples and a frame shift of ``shift`` samples.
 
     Raises:
-        OptionError: Kaldi's FFT for this size does not have ``points`` points.
+        OptionError: Kaldi's FFT for frames of ``size`` samples does not have ``points`` points.
     """
     length_ms, shift_ms = (1000.0 * samples / options.sample_frequency for samples in (size, shift))
     changed = dataclasses.replace(options, frame_length=length_ms, frame_shift=shift_ms)

@@ -97,7 +97,7 @@ class PitchConstants:
         weights, is_inside = _make_interpolation_weights(seconds, first_lag, lags, options)
         window, shift = options.window_size, options.window_shift
         span = window + last_lag
-        log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
+        squared_log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
         return cls(
             rate_in=rate_in,
             rate_out=rate_out,
@@ -118,7 +118,7 @@ class PitchConstants:
             recompute_frame=options.recompute_frame,
             first_lag=first_lag,
             lags=lags,
-            step=float(log_ratio * np.float32(options.penalty_factor)),
+            step=float(squared_log_ratio * np.float32(options.penalty_factor)),
             soft_min_f0=as_float32(options.soft_min_f0),
             seconds=seconds,
             pitch=(1.0 / seconds.astype(np.float64)).astype(np.float32),

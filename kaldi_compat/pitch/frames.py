@@ -47,7 +47,7 @@ class PitchFrames:
     first: int  # Index of the first frame's first sample in an utterance. It may be negative.
     shift: int  # Number of samples from the start of a frame to the start of the next frame.
     ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames.
-    # Two arrays (rows,): the ballast of the first search, and the ballast that correlations are scaled to. Both are 0
+    # Two arrays (rows,): the ballast of the first search, and the ballast to which correlations are scaled. Both are 0
     # for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
     groups: Groups  # (rows,): group of each row, which decides the order of its sums: see :func:`group_rows`.
@@ -135,7 +135,7 @@ def split_into_frames(
 
 
 def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> Integers:
-    """Return the value of the previous chunk of the same utterance for each chunk, (chunks,), or 0 for the first chunk.
+    """Return the previous chunk's value for each chunk, (chunks,), or 0 for the first chunk of an utterance.
 
     ``chunk_index`` is the index of each chunk in its utterance.
     """
@@ -143,7 +143,7 @@ def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> I
 
 
 def check_finite(signal: Floats) -> None:
-    """Raise :class:`AudioError` if resampled audio holds an infinity or NaN."""
+    """Raise :class:`AudioError` if resampled audio contains infinity or NaN."""
     if not np.isfinite(signal).all():
         raise AudioError(
             "the audio for pitch tracking contains NaN or infinity: replace such samples with finite numbers"
@@ -176,7 +176,7 @@ def _compute_chunk_variances(signal: Floats, edges: Integers, ready: Integers, b
     """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
 
     ``edges`` are the bounds of the chunks in ``signal``, ``ready`` is the number of samples of the utterance up to the
-    end of each chunk, and ``bounds`` is the first chunk of each utterance.
+    end of each chunk, and ``bounds`` are the first chunk of each utterance and, last, the number of chunks.
     """
     sums = compute_signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
@@ -216,7 +216,7 @@ def _compute_frame_variances(
 
 
 def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
-    """Return the ballast (float32) for each variance of the audio, a number or array in float64."""
+    """Return the ballast (float32) of a window in audio with a ``variance``, which is a float64 number or an array."""
     return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
@@ -225,8 +225,8 @@ def _find_changes_of_ballast(
 ) -> tuple[Floats, Floats] | None:
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
-    Both are 0 for frames whose correlations are not scaled. The first frames of an utterance are scaled if the energy
-    has changed since one of these frames was computed.
+    Both are 0 for frames whose correlations are not scaled. The first ``recompute_frame`` frames of an utterance are
+    scaled if the variance has changed since one of them was computed.
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.

@@ -55,7 +55,7 @@ def interpolate_linearly(features: Floats) -> Floats:
         Array of the same shape. Only the pitch differs.
 
     Raises:
-        FeatureError: the array does not have these columns, or a pitch is negative or NaN.
+        FeatureError: the array is not a matrix with at least two columns, or a pitch is negative or NaN.
 
     >>> import numpy as np
     >>> from kaldi_compat.pitch.interpolate import interpolate_linearly
@@ -100,7 +100,7 @@ def interpolate_smoothly(
         options, changes: the grid of pitches, as ``InterpolatePitchOptions`` or by name; Kaldi's defaults if omitted.
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
-        counts: counters that the frames are added to.
+        counts: counters to which the frames are added; None to count nothing.
 
     Returns:
         ``(frames, 2)``: the unchanged probability of voicing, and the smooth pitch in Hz.

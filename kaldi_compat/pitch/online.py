@@ -70,9 +70,9 @@ def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: 
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Compute the correlation and the pitch that the first pass of online decoding has for each frame.
+    """Compute the correlation and the pitch that the first pass of online decoding uses for each frame.
 
-    A frame has the values of the first path that decides it.
+    The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_tracks`).
 
     Returns:
         The normalized correlation, and the pitch in Hz, (frames, 2).
@@ -91,10 +91,10 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Compute the processed pitch features that the first pass of online decoding has for each frame.
+    """Compute the processed pitch features that the first pass of online decoding uses for each frame.
 
-    A frame has the values of the first path that decides it. Until the end is known, a frame also waits for
-    ``normalization_right_context`` later frames.
+    The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_tracks`) and, until
+    the audio has ended, the next ``normalization_right_context`` frames are ready as well.
 
     Args:
         analysis: frames and paths of an utterance.
@@ -126,8 +126,8 @@ def compute_first_pass_features(
 def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
     """Yield the best path after each chunk, the number of its frames that are ready, and True if the audio has ended.
 
-    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. Each chunk changes the
-    path.
+    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. Each step changes
+    the yielded path in place.
     """
     constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)

@@ -49,14 +49,16 @@ def compute_pov_feature(correlation: Array) -> Array:
 
 
 def estimate_probability_of_voicing(correlation: Array) -> Array:
-    """Approximate the probability of voicing at each correlation, of any shape (Kaldi: NccfToPov).
+    """Estimate the probability that each frame is voiced from its normalized cross-correlation (Kaldi: NccfToPov).
 
-    The function was fitted to the Keele corpus.
+    The result has the shape and dtype of ``correlation``. Magnitudes above 1 count as 1. The formula was fitted to the
+    Keele corpus.
     """
     xp = get_namespace(correlation)
-    n = xp.clip(abs(to_float64(correlation)), None, 1.0)
-    log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
-    rounded = to_float64(astype(log_odds, correlation.dtype))
+    magnitude = xp.clip(abs(to_float64(correlation)), None, 1.0)
+    log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (magnitude - 1)) + 4.8 * magnitude - 2 * xp.exp(-10 * magnitude)
+    log_odds = log_odds + 4.2 * xp.exp(20 * (magnitude - 1))
+    rounded = to_float64(astype(log_odds, correlation.dtype))  # Kaldi also rounds the log odds to float32.
     probability: Array = 1 / (1 + xp.exp(-rounded))
     return astype(probability, correlation.dtype)
 
@@ -74,7 +76,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
-        left, right: number of frames before and after each frame that the mean is taken over.
+        left, right: number of frames before and after each frame in the window of the mean.
         lengths: ``(...,)``: number of valid frames; None if all frames are valid.
 
     Returns:
@@ -128,8 +130,8 @@ def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
         Noise of the shape of ``frames``.
 
     Raises:
-        OptionError: ``generator`` has a wrong type; tensors need a generator of torch, arrays need one of NumPy, and
-            a :class:`KaldiRandom` cannot be exported or traced.
+        OptionError: ``generator`` is neither a :class:`KaldiRandom` nor a generator of the library of ``frames``, or
+            is a :class:`KaldiRandom` while a model is exported or traced.
     """
     draws: Array
     if isinstance(generator, KaldiRandom):
@@ -184,7 +186,7 @@ def process_pitch(
         order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
-        FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
+        FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not match.
         OptionError: an option is invalid, or ``generator`` has a wrong type.
 
     >>> import numpy as np
@@ -234,7 +236,7 @@ def process_utterances(
     options: ProcessPitchOptions,
     generator: KaldiRandom,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Apply :func:`process_pitch` to several utterances together, with the same bits.
+    """Apply :func:`process_pitch` to several utterances together. The results are bit-identical.
 
     Args:
         features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
@@ -253,8 +255,8 @@ def process_utterances(
         """Return the log pitch (rows,) minus its weighted mean over neighboring frames."""
         weight = estimate_probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
-        level: Floats = log_pitches - compute_window_means(weight, weight * log_pitches, bounds, left, right)
-        return level
+        normalized: Floats = log_pitches - compute_window_means(weight, weight * log_pitches, bounds, left, right)
+        return normalized
 
     def compute_slopes() -> Floats:
         """Return the deltas (rows,) of the log pitch."""
@@ -338,7 +340,7 @@ def _compute_columns(
         options: options of the processing.
         normalize_pitch, compute_slopes: functions that return the normalized log pitch and the deltas of the log
             pitch. They are called only for columns that the options select.
-        noise: (..., frames): noise on the deltas, before ``delta_pitch_noise_stddev``; None for no noise.
+        noise: (..., frames): noise on the deltas, to be scaled by ``delta_pitch_noise_stddev``; None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:

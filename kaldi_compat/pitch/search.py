@@ -106,7 +106,7 @@ def search_paths(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows``, and write the predecessors and the best state of each frame to ``lattice``.
+    """Find the cheapest paths of ``rows``, update ``costs``, and fill ``lattice`` except for the traced path.
 
     Raises:
         AudioError: correlations overflow.
@@ -138,16 +138,16 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
     Returns:
         Correlations with ballast and without (frames, lags), and the mean over lags of products of energies (frames,).
     """
-    n, count = constants.window, rows.stop - rows.start
+    size, count = constants.window, rows.stop - rows.start
     with_ballast, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
     average = np.empty(count, F32)
     with np.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, count, _BLOCK):
             block = slice(begin, min(begin + _BLOCK, count))
             windows = _gather_windows(constants, frames, rows.start + block.start, rows.start + block.stop)
-            windows += (-sums.compute_plain_sum(windows[:, :n]) / F32(n))[:, None]
-            base = windows[:, None, :n]
-            later = np.lib.stride_tricks.sliding_window_view(windows, n, 1)[:, constants.first_lag :]
+            windows += (-sums.compute_plain_sum(windows[:, :size]) / F32(size))[:, None]
+            base = windows[:, None, :size]
+            later = np.lib.stride_tricks.sliding_window_view(windows, size, 1)[:, constants.first_lag :]
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
             average[block] = sums.compute_plain_sum(norm) / F32(constants.lags)
@@ -216,7 +216,7 @@ def find_predecessors(path_costs: Floats) -> States:
     """Find the best predecessor of each state in Kaldi's order of comparisons (PitchFrameInfo::ComputeBacktraces).
 
     Kaldi narrows bounds on the predecessors, alternately from above and from below, each time up to the first local
-    minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
+    minimum that is an improvement. The order decides between predecessors whose costs are equal in float32.
 
     Args:
         path_costs: (states, states): cost of each state (row) when it follows each previous state (column).
@@ -291,10 +291,10 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
 
 
 def count_undecided_frames(predecessors: States, max_frames: int) -> int:
-    """Return the number of frames directly before the last frame whose states are undecided (Kaldi: ComputeLatency).
+    """Return the number of undecided frames directly before the last frame (Kaldi: ComputeLatency).
 
-    A state is undecided if the best paths to the last frame's states differ. Paths do not cross, so only the two
-    outermost paths are followed.
+    A frame is undecided if the best paths to the states of the last frame pass through different states of the frame.
+    Paths do not cross, so only the two outermost paths are followed.
 
     Args:
         predecessors: (frames, states): see :class:`Lattice`.

@@ -90,13 +90,13 @@ def smooth_pitch(
         return processed
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))  # 0.0001 keeps the log odds of 0 and 1 finite.
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
-    level = log_pitch - compute_moving_means(log_pitch, options.normalization_window_size)
-    processed[:, 1] = compute_moving_average(level, options.average_window_size)
+    normalized = log_pitch - compute_moving_means(log_pitch, options.normalization_window_size)
+    processed[:, 1] = compute_moving_average(normalized, options.average_window_size)
     return processed
 
 
 def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True if features are float32 (rows, columns), with valid probabilities and with pitches above 0."""
+    """Return True for float32 features (rows, columns) with probabilities in 0 to 1 and positive, normal pitches."""
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]

@@ -58,7 +58,7 @@ class Paths:
         """Append the frames of rows ``begin`` to ``end - 1``, and continue the search for the cheapest paths.
 
         Args:
-            frames: frames of one or several utterances, one in each row.
+            frames: frames of one or several utterances.
             begin, end: first row to append, and the row after the last row.
             ends: end (exclusive) of each utterance, counted from the first undecided frame.
 
@@ -105,7 +105,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
-        The result has no gradient: for that, and for batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
+        The result has no gradient. For gradients and batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:
         AudioError: ``samples`` has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
@@ -170,6 +170,7 @@ def track_block(
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
     """
+    # After an error in this call, the thread's memory stays None, so that the next call allocates new memory.
     paths, _thread.memory = Paths(options, _thread.memory), None
     frames = split_into_frames(samples, starts, lengths, paths.constants)
     row_count, decided_count = int(frames.rows[-1]), 0
