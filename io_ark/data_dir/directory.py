@@ -93,7 +93,7 @@ class DataDir(os.PathLike[str]):
         return True
 
     def __contains__(self, name: object) -> bool:
-        """Return True if the directory has a file of this name."""
+        """Return True if the directory has a file called ``name``."""
         return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of lines of each file of the directory that Kaldi's scripts know, by file name."""
+        """Map the names of files to their numbers of lines. Only existing files that Kaldi's scripts sort are included."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -202,7 +202,7 @@ class DataDir(os.PathLike[str]):
         return Printer(name, logger.info, as_script=False)
 
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to its numbers. ``make_file`` is called with ``options`` to write a missing file."""
+        """Map the keys of the file ``name`` to its numbers. ``make_file`` with ``options`` writes a missing file first."""
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
@@ -323,7 +323,7 @@ class DataDir(os.PathLike[str]):
             durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
 
         Raises:
-            DataDirError: not exactly one criterion is passed, or the directory cannot be read or written.
+            DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, or a file cannot be used.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -361,8 +361,7 @@ class DataDir(os.PathLike[str]):
 
         Args:
             parts: number of parts.
-            per_utt: False to keep the utterances of a speaker together. True to divide them as well, and to make the
-                parts in ``split<parts>utt``.
+            per_utt: False to keep the utterances of a speaker together. True to divide them as well, in ``split<parts>utt``.
 
         Returns:
             The parts, from the first to the last.
@@ -497,7 +496,7 @@ class DataDir(os.PathLike[str]):
 
 
 def _convert_names(names: Path | Iterable[str] | None) -> directories.IdList:
-    """Return the path of a list of names, or names as a set of bytes. Return "" for None."""
+    """Return a path as a string, other names as a set of bytes, and None as ""."""
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
     # An empty set would count as a missing argument, so replace it with a set that contains no valid name.

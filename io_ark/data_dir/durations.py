@@ -320,7 +320,7 @@ def _has_speed_command(wav_scp: str) -> bool:
 def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
     """Return True, and print Kaldi's message, if a command in the file ``wav`` changes the speed.
 
-    The header of the command's output may be wrong. ``name`` is the file to compute, such as "utt2dur".
+    The header of such a command's output may be wrong. ``name`` is the file to compute, such as "utt2dur", for the message.
     """
     if not _has_speed_command(wav):
         return False
@@ -388,7 +388,7 @@ def get_utt2num_frames(
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
-        DataDirError: a number is invalid, or features and durations cannot be read.
+        DataDirError: ``frame_shift`` or ``frame_overlap`` is invalid, or the features or durations cannot be read.
     """
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
         raise DataDirError(

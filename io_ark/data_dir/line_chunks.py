@@ -30,7 +30,7 @@ def split_lines(chunk: bytes) -> list[bytes]:
 
 
 def number_chunks(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield each chunk, preceded by the number of lines before it."""
+    """Yield pairs of the number of lines before a chunk, and the chunk."""
     lines_before = 0
     for chunk in chunks:
         yield lines_before, chunk

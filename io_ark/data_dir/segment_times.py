@@ -19,7 +19,7 @@ def is_to_the_end(end: bytes) -> bool:
 
 
 def is_interval(start: bytes, end: bytes) -> bool:
-    """Return True if a segment ends after its start, as awk compares the two fields, or lasts to the end of its recording."""
+    """Return True if a segment ends after its start, as awk compares the fields, or starts at 0 or later and ends at -1."""
     return is_number(start) and float(start) >= 0 if is_to_the_end(end) else is_above(end, start)
 
 

@@ -237,7 +237,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
 
 
 def refuse_half_changed_directory(folder: str) -> None:
-    """Wait until no job is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
+    """Wait for a job that is replacing the files of a directory. Raise DataDirError if such a job was killed."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
@@ -259,8 +259,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job needs the temporary files there. Without a lock (Windows, NFS),
-    a running job may need them, and the lock may not exclude other machines. In these cases, only old temporary files
-    are removed.
+    a running job may need them, and the lock may not exclude other machines, so only old temporary files are removed.
 
     Args:
         folder: path of the directory.
@@ -549,7 +548,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             because jobs that lock directories one after another can block each other forever.
 
     Raises:
-        DataDirError: a directory exists and has other files.
+        DataDirError: a directory exists, is not empty, and has no marker file.
     """
     parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
     new_folders: list[str] = []
@@ -690,7 +689,7 @@ class Stage(DataFiles):
         self._set_new_version(name, path)
 
     def _set_new_version(self, name: str, path: str | None) -> None:
-        """Make the temporary file ``path`` the new version of the file ``name``, or remove the file if ``path`` is None."""
+        """Let the commit rename the temporary file ``path`` to ``name``, or remove ``name`` if ``path`` is None."""
         if old := self._new.get(name):
             os.unlink(old)
         self._new[name] = path

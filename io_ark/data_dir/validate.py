@@ -233,7 +233,7 @@ def run_image_script(script: str, *arguments: str) -> int:
 
 
 def has_warp_factor(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a VTLN factor between 0.5 and 1.5."""
+    """Return True if the fields are a name and a VTLN factor above 0.5 and below 1.5."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
 
@@ -299,7 +299,7 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` equals Kaldi's status.
+        DataDirError: the directory is not valid. ``status`` is Kaldi's. With ``say.as_script``, Kaldi's message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):

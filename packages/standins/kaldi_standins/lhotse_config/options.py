@@ -65,7 +65,7 @@ def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[
 def _make_kaldi_fields(*names: str, energy: bool = True, **mel_defaults: Any) -> list[Field]:
     """Return fields with Kaldi's defaults, except for dithering and ``snip_edges``.
 
-    ``names`` are further options of fbank. Without names, there are no fields for mel bins, whose defaults are
+    ``names`` are further options of fbank. With names, there are also fields for mel bins, whose defaults are
     ``mel_defaults``. ``energy`` is the default of ``use_energy``.
     """
     # The samples of lhotse are between -1 and 1. Kaldi's samples have the scale of 16-bit integers.
