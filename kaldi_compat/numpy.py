@@ -168,7 +168,7 @@ class ArrayFeature(AudioFeature):
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
-        """Compute the features of several utterances (T,) in one batch. Return arrays (frames, dim)."""
+        """Compute the features of several utterances (T,) in one batch. Return a list of arrays (frames, dim)."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         return compute_list_features(self.plan, samples, warps, seeds)
@@ -208,7 +208,7 @@ class ArrayStream:
     def flush(self, *, vtln_warp: float = 1.0, generator: Generator = None) -> Floats:
         """End the utterance, return its last frames, and reset the stream.
 
-        With ``snip_edges=True``, all frames have been returned before.
+        With ``snip_edges=True``, all frames have been returned before, so the result has no rows.
 
         Args:
             vtln_warp: VTLN factor, the same as for the chunks.

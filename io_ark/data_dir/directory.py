@@ -136,7 +136,7 @@ class DataDir(os.PathLike[str]):
         """Return the duration of all utterances in hours, from ``utt2dur`` or ``segments``; None without these files.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
-        Raise DataDirError for an invalid segment, and ArkError if the audio cannot be read.
+        Raise DataDirError if such a recording has no duration or ends before the segment, and ArkError if audio cannot be read.
         """
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
@@ -163,7 +163,7 @@ class DataDir(os.PathLike[str]):
         return (get_field(line) for line in read_lines(self.file(existing_name)))
 
     def utterances(self) -> list[str]:
-        """Return the names of all utterances."""
+        """Return the names of all utterances, from the first existing file of utt2spk, segments and wav.scp."""
         return list(map(decode_key, self._read_utterance_keys()))
 
     @property
@@ -280,7 +280,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
 
-        Afterwards, ``.backup`` has the old files. Most of them are sorted, as with Kaldi's script.
+        Copies of the old files are in ``.backup``. As with Kaldi's script, most of these copies are sorted.
 
         Args:
             strip_cr: True to remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
@@ -320,7 +320,7 @@ class DataDir(os.PathLike[str]):
                 features), all utterances of random "speakers" until there are ``number`` or more, or ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line.
             speakers: names of speakers, or the path of a file with one name per line.
-            durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
+            durations: minimum and maximum duration in seconds, compared with ``utt2dur``, which is written if missing.
 
         Raises:
             DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, or a file cannot be used.
@@ -431,7 +431,7 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording with sox commands in ``wav.scp``, and return the directory.
+        """Change the volume of each recording by sox commands, move ``feats.scp`` into ``.backup``, and return the directory.
 
         If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
 
@@ -452,7 +452,7 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh), and return the directory.
+        """Resample recordings by sox commands (Kaldi: resample_data_dir.sh), move features into ``.backup``, and return the directory.
 
         Args:
             frequency: new sampling rate in Hz.
@@ -466,7 +466,7 @@ class DataDir(os.PathLike[str]):
         The transcripts of a recording's segments are joined in order of time. Without segments, the directory is copied.
 
         Raises:
-            DataDirError: a segment is invalid, or a directory cannot be read or written.
+            DataDirError: a line of segments has fewer than four fields, or a directory cannot be read or written.
         """
         if "segments" not in self:
             return self.copy(target)

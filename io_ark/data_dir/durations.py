@@ -138,7 +138,7 @@ def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
 def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide a directory into parts, compute the file ``name`` of each part, and join these files.
+    """Divide the directory of ``stage`` into ``parts`` parts, compute the file ``name`` of each, and write the joined file.
 
     The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
     the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
@@ -251,9 +251,9 @@ def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: st
 
 
 def check_completeness(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
-    """Warn if the file ``name`` does not have as many lines as the file ``listing``, which has all ``units``.
+    """Warn if the numbers of lines of the files ``name`` and ``listing`` differ.
 
-    Raise DataDirError if ``name`` has less than half as many lines as ``listing``.
+    Raise DataDirError if ``name`` has less than half as many lines. ``units``, such as "utterances", is for the message.
     """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:

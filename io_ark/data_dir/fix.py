@@ -260,7 +260,7 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances in all existing files by utterance. utt2uniq, vad.scp and additional files do not matter.
+        """Keep the utterances that every existing file by utterance has. utt2uniq, vad.scp and additional files do not matter.
 
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 

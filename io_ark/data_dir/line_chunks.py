@@ -30,7 +30,7 @@ def split_lines(chunk: bytes) -> list[bytes]:
 
 
 def number_chunks(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield pairs of the number of lines before a chunk, and the chunk."""
+    """Yield each chunk as a pair ``(number of lines before the chunk, chunk)``."""
     lines_before = 0
     for chunk in chunks:
         yield lines_before, chunk

@@ -168,8 +168,8 @@ def change_speed_of_files(
 def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
     """Write to ``stage`` the files of a data directory that has every utterance of ``src`` at every speed in ``factors``.
 
-    The files are sorted, and fixed by :func:`fix_stage`. Names get a prefix such as ``sp0.9-``, except for a factor of 1.
-    Sox is not needed and no audio is read. The source may lack durations and spk2utt.
+    The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as ``sp0.9-``,
+    except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and spk2utt.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
@@ -348,7 +348,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that changes the volume of the recording."""
+        """Return line ``number`` of wav.scp with a command that changes the volume. Note the factor for ``write_reco2vol``."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:

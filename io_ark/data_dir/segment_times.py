@@ -26,7 +26,7 @@ def is_interval(start: bytes, end: bytes) -> bool:
 def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield pairs of a chunk of a segments file, and the duration of each of its lines in seconds.
+    """Yield pairs: a chunk of a segments file, and a list with the duration of each line in seconds.
 
     Args:
         segments: path of the file.

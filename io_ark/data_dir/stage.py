@@ -60,7 +60,7 @@ Rename = tuple[str, str]
 
 
 def _unescape_name(escaped: str) -> str:
-    """Return the name of a file from the name of its temporary file, see :meth:`Stage.make_temporary_path`."""
+    """Return the name of a file from its escaped form in the name of a temporary file (:meth:`Stage.make_temporary_path`)."""
     return escaped.replace("%2F", "/").replace("%25", "%")
 
 
@@ -108,7 +108,7 @@ class Printer:
         self.write(f"{self.name}: {text}")
 
     def with_name(self, name: str) -> Printer:
-        """Return a printer like this one for the script ``name``, which this script calls."""
+        """Return a printer for the script ``name``, with the same ``write`` and ``as_script``."""
         return Printer(name, self.write, as_script=self.as_script)
 
     def to_stderr(self) -> Printer:
@@ -121,7 +121,7 @@ class Printer:
         """Print Kaldi's message, and return the error to raise.
 
         Args:
-            text: Kaldi's message; "" to print nothing.
+            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed; "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed.
             file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
@@ -237,7 +237,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
 
 
 def refuse_half_changed_directory(folder: str) -> None:
-    """Wait for a job that is replacing the files of a directory. Raise DataDirError if such a job was killed."""
+    """Wait for a job that is replacing the files of a directory. Raise DataDirError if such a job was killed before it finished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)

@@ -93,7 +93,7 @@ class AlignedFrames(NamedTuple):
 
     @classmethod
     def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
-        """Compute the attributes from transition-ids ``ids``. For arguments and errors, see :func:`is_reordered`."""
+        """Create the frames of alignments from transition-ids. For arguments and errors, see :func:`is_reordered`."""
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]

@@ -39,7 +39,8 @@ class Plda:
 
     Attributes:
         mean: (dim,): mean that is subtracted from vectors.
-        transform: (dim, dim): maps ``vector - mean`` to unit within-speaker and diagonal between-speaker covariances.
+        transform: (dim, dim): ``transform @ (vector - mean)`` has a unit within-speaker covariance and a diagonal
+            between-speaker covariance.
         psi: (dim,): between-speaker variances after the transform.
 
     Raises:
@@ -102,7 +103,7 @@ class Plda:
         within_covar_scale: float = 0.3,
         between_covar_scale: float = 0.7,
     ) -> Plda:
-        """Return a model adapted to another domain by vectors without speakers, like Kaldi's ``ivector-adapt-plda``.
+        """Return a copy adapted to another domain by vectors of unknown speakers, like Kaldi's ``ivector-adapt-plda``.
 
         The mean becomes the mean of the vectors. In directions in which the variance of the vectors exceeds the total
         variance of the model, parts of the excess are added to both covariances of the model.
@@ -186,7 +187,7 @@ class Plda:
             (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, or ``num_utts`` has a wrong shape or value.
+            FormatError: the dimension of vectors or the shape of ``num_utts`` is wrong, or a number is not positive.
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
@@ -218,7 +219,7 @@ class Plda:
             (...): one factor for each vector.
 
         Raises:
-            FormatError: a number of utterances is not positive, or ``num_utts`` has a different shape.
+            FormatError: a number of utterances is not positive, or ``num_utts`` is neither a number nor of shape (...).
         """
         squares = np.asarray(mapped, np.float64) ** 2
         counts = _broadcast_counts(num_utts, squares.shape[:-1])
