@@ -1,8 +1,7 @@
 """Build shell commands that read the audio of an entry of ``wav.scp``, and read the file name back from such a command.
 
 Quoting for the shell is not enough for sox, which expands wildcards, runs a name that starts with ``|``, puts a URL into a
-command, and runs commands that a playlist names. ``wav-copy`` reads such names, and formats that sox may lack, with the
-audio reader of this package.
+command, and runs commands that a playlist names. ``wav-copy`` reads such names and further formats with this package.
 """
 
 from __future__ import annotations

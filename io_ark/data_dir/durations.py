@@ -203,6 +203,7 @@ def get_utt2dur(
             counts_samples = read_entire_file or _has_speed_command(wav)
 
             def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
+                """Map recordings to durations in seconds. Print Kaldi's message and raise DataDirError for an error."""
                 try:
                     return measure_recordings(stage, names, counts_samples)
                 except (ArkError, OSError) as error:
@@ -405,6 +406,7 @@ def get_utt2num_frames(
         get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
 
         def count_frames(seconds: float) -> float:
+            """Return the number of frames in a duration, truncated to an integer as in Kaldi's script."""
             count = (seconds - frame_overlap) / frame_shift
             # Return infinity and NaN unchanged, so that replace_values raises an error that names the utterance.
             return float(math.trunc(count)) if math.isfinite(count) else count

@@ -315,6 +315,7 @@ def raise_ended_at_signals() -> Iterator[None]:
     """
 
     def raise_ended(signum: int, frame: object) -> None:
+        """Raise Ended, and let the same signal end the process next time."""
         signal.signal(signum, signal.SIG_DFL)
         raise Ended(128 + signum)  # Shells report this status for a process that a signal has ended.
 

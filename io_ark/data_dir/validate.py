@@ -368,6 +368,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         return
 
     def refuse_speaker(line_number: int, line: bytes) -> None:
+        """Raise DataDirError for a line of spk2utt without utterances."""
         message = "spk2utt and utt2spk do not seem to match"
         raise say.fail(message, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 

@@ -95,8 +95,7 @@ class AlignmentConverter:
             ids: (frames,): transition-ids of the old model.
 
         Returns:
-            Transition-ids of the new model, (new frames,). None if the alignment is truncated or too short for its
-            phones.
+            Transition-ids of the new model, (new frames,). None if the alignment is truncated or too short.
 
         Raises:
             FormatError: the models, the tree and the alignment are inconsistent.

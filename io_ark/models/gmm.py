@@ -167,8 +167,7 @@ class AmDiagGmm:
     def arrays(self) -> dict[str, Array]:
         """Return the parameters of all mixtures by name, as arrays.
 
-        The arrays of :meth:`Gmm.arrays` are concatenated. The array ``pdfs``, (Gaussians,), has the pdf of each
-        Gaussian.
+        The arrays of :meth:`Gmm.arrays` are concatenated. ``pdfs`` (Gaussians,) has the pdf of each Gaussian.
         """
         mixtures = [gmm.arrays() for gmm in self.densities]
         arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}

@@ -148,8 +148,7 @@ class PldaStatistics:
         Args:
             within: (dim, dim): within-speaker covariance before the iteration.
             between: (dim, dim): between-speaker covariance before the iteration.
-            centered: maps a number of vectors n to an array (speakers, dim) with the means of the speakers that have n
-                vectors, minus the global mean.
+            centered: maps n to the means of the speakers with n vectors, minus the global mean, (speakers, dim).
         """
         within_precision, between_precision = _invert_covariance(within), _invert_covariance(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)
