@@ -52,7 +52,7 @@ __all__ = ["__version__", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name on its first use. If torch is missing, the error says how to install it."""
+    """Import and return a public name on its first use. If torch is missing, the error says how to install it."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

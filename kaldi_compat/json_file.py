@@ -49,7 +49,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the dictionary of an object's keys and values. Raise ValueError if a key is repeated_key."""
+    """Return the dictionary of an object's keys and values. Raise ValueError if a key is repeated."""
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]

@@ -44,7 +44,7 @@ Generator = Union["np.random.Generator", NoiseSource, None]
 
 
 def __getattr__(name: str) -> Any:
-    """Import OnlineCmvn on its first use."""
+    """Import and return OnlineCmvn. Raise AttributeError for any other name."""
     if name == "OnlineCmvn":
         from kaldi_compat.functional.online_cmvn import OnlineCmvn
 
@@ -168,13 +168,13 @@ class ArrayFeature(AudioFeature):
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
-        """Compute the features of several utterances (T,) in one batch. Return an array (frames, dim) for each."""
+        """Compute the features of several utterances (T,) in one batch. Return a list of arrays (frames, dim)."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         return compute_list_features(self.plan, samples, warps, seeds)
 
     def _get_seeds(self, generator: Generator) -> SeedSource:
-        """Return a function from a number of frames to the states of their noise, int32 (frames,)."""
+        """Return a function that takes a number of frames and draws a ``rand_r()`` state for each, int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
             return get_frame_seeds(generator, NUMPY_GENERATOR)
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)
@@ -208,7 +208,7 @@ class ArrayStream:
     def flush(self, *, vtln_warp: float = 1.0, generator: Generator = None) -> Floats:
         """End the utterance, return its last frames, and reset the stream.
 
-        With ``snip_edges=True``, all frames have been returned before.
+        With ``snip_edges=True``, all frames have been returned before, so the result has no rows.
 
         Args:
             vtln_warp: VTLN factor, the same as for the chunks.

@@ -92,8 +92,8 @@ def show_pitch(
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
-        options: the options or the module of the pitch. If None, the time axis counts frames, or over a spectrogram,
-            Kaldi's defaults apply.
+        options: the options or the module of the pitch. If None, the time axis counts frames, except over a
+            spectrogram, where Kaldi's default options give the times in seconds.
         spectrogram: (frames, dim), the output of ``Spectrogram``, drawn behind the track; None for no spectrogram.
         spectrogram_options: the options or the module of the spectrogram; Kaldi's defaults if None.
         axes: matplotlib axes to draw into; the current axes if None.

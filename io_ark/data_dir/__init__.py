@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Import a name of :data:`_MODULES` on its first use."""
+    """Import and return a name of :data:`_MODULES` on its first use. Raise AttributeError for any other name."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

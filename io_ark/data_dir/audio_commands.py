@@ -1,8 +1,7 @@
 """Build shell commands that read the audio of an entry of ``wav.scp``, and read the file name back from such a command.
 
 Quoting for the shell is not enough for sox, which expands wildcards, runs a name that starts with ``|``, puts a URL into a
-command, and runs commands that a playlist names. ``wav-copy`` reads such names, and formats that sox may lack, with the
-audio reader of this package.
+command, and runs commands that a playlist names. ``wav-copy`` reads such names and further formats with this package.
 """
 
 from __future__ import annotations
@@ -49,7 +48,8 @@ def parse_audio_entry(name: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
     The entry ``name`` is a file, ``file:offset``, a URL or a command that ends in ``|``. The file name extension determines
-    the format, or else the first bytes of the file. The input is a ``wav-copy`` command if sox cannot read a file safely.
+    the format, or the first bytes of the file if the extension is unknown. The input is a ``wav-copy`` command if sox cannot
+    read the format, or would misread the name.
 
     Raises:
         ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.
@@ -120,9 +120,9 @@ def _unquote_word(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Return the input of a sox command that changes the speed, and the speed factor. Return None for other strings.
+    """Split a sox command that changes the speed into its input and the speed factor. Return None for any other string.
 
-    ``rxfilename`` is an entry of ``wav.scp``. The input is a file name, or a command that ends in ``|``. The factor is a string.
+    ``rxfilename`` is an entry of ``wav.scp`` from :meth:`DataDir.perturb_speed`. The input is a file name, or a command with ``|``.
 
     >>> from io_ark.data_dir import split_speed
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")

@@ -74,7 +74,7 @@ def subset_directory(
 ) -> int:
     """Make a directory with some of the utterances of ``source`` (Kaldi: subset_data_dir.sh). Return the exit status 0.
 
-    By default, the chosen utterances are evenly spread. Python code may pass sets of names instead of the paths of lists.
+    By default, the chosen utterances are evenly spread. ``spk_list`` and ``utt_list`` may also be sets of names as bytes.
 
     Args:
         say: prints Kaldi's messages.
@@ -89,7 +89,8 @@ def subset_directory(
         utt_list: path of a file with the name of an utterance on each line.
 
     Raises:
-        DataDirError: the arguments do not fit the directory, or a directory cannot be read or written.
+        DataDirError: the number is invalid or larger than the number of utterances, ``shortest`` is passed without feats.scp,
+            the new directory is the source, or a directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -135,8 +136,8 @@ def _choose_utterances(
 ) -> None:
     """Write utt2spk and spk2utt of a subset of the directory ``src`` to the stage of the new directory.
 
-    The subset has the speakers in ``spk_list`` or else the utterances in ``utt_list``. Without lists, it has about ``size``
-    utterances, chosen by the ``option`` of subset_data_dir.sh, such as ``--speakers``; "" spreads them evenly.
+    The subset has the speakers in ``spk_list`` if passed, otherwise the utterances in ``utt_list``. Without lists, ``option``
+    and ``size`` of subset_data_dir.sh choose the utterances. The option "" spreads ``size`` utterances evenly.
     """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or option in ("--speakers", "--per-spk")
@@ -193,7 +194,8 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
     """Make a directory with the utterances of several directories (Kaldi: combine_data.sh), and return the exit status.
 
     A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source that lacks them
-    if another source has them. If fixing the new directory fails, the target does not change.
+    if another source has them. Generating segments writes a missing utt2dur into the source. If fixing the new directory
+    fails, the target does not change.
 
     Args:
         say: prints Kaldi's messages.
@@ -203,7 +205,7 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
         skip_fix: do not run fix_data_dir.sh on the new directory.
 
     Raises:
-        DataDirError: there are no sources, or a directory cannot be read or written.
+        DataDirError: there are no sources, their frame shifts differ, or a directory cannot be read or written.
     """
     if not sources:
         raise DataDirError("there is no source to combine: give one source or more", target)
@@ -242,9 +244,9 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of a file frame_shift in a directory with features; "" if these directories do not have the file.
+    """Return the path of the last file frame_shift in the directories that have feats.scp; "" if there is no such file.
 
-    Raise DataDirError if the files of two directories with features differ.
+    Raise DataDirError if two of these files differ.
     """
     last_src: DataFiles | None = None
     last_shift = b""
@@ -302,7 +304,7 @@ class Renaming:
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
-        """Return a chunk of the file ``path`` with the prefix and the suffix added to field ``number`` of each line."""
+        """Return a chunk of the file ``path`` with renamed keys in field ``number``. Shorter lines are not renamed."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
@@ -315,7 +317,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq: new names with their old names, or with the values of the file ``utt2uniq`` if it is passed."""
+        """Yield chunks of utt2uniq. Its lines have a new name and the old name, or the value from the file ``utt2uniq`` if passed."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -333,7 +335,7 @@ def copy_directory(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, and add prefixes and suffixes to names (Kaldi: copy_data_dir.sh). Return the exit status.
+    """Copy a directory, and add prefixes and suffixes to its keys (Kaldi: copy_data_dir.sh). Return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -345,7 +347,8 @@ def copy_directory(
         validate_opts: options of ``validate_data_dir.sh`` for the copy.
 
     Raises:
-        DataDirError: the source lacks a file or is the target, or the copy is invalid.
+        DataDirError: the source is the target; it lacks utt2spk, spk2utt or the wav.scp of its segments; a key of a file is
+            not in utt2spk or spk2utt; or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -416,7 +419,7 @@ def divide_speakers(
 
     Args:
         say: prints Kaldi's messages.
-        source, target: paths of the directory and of the copy.
+        source, target: paths of the directory, which gets a missing utt2dur if seconds are limited, and of the copy.
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
         seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less means no limit.
         respect_speaker_info: keep the utterances of different speakers apart. If false, all utterances are divided as utterances of one speaker.
@@ -440,13 +443,13 @@ def divide_speakers(
         spk2utt = convert_to_spk2utt(read_chunks(utt2spk), refuse)
         speakers = [line.split() for line in sorted(spk2utt, key=get_sort_key)]
         if not respect_speaker_info:
-            speakers = [[b"speaker", *sorted(itertools.chain.from_iterable(names[1:] for names in speakers))]]
-        groups = (
-            group
+            speakers = [[b"speaker", *sorted(itertools.chain.from_iterable(fields[1:] for fields in speakers))]]
+        lines = (
+            line
             for speaker, *names in speakers
-            for group in _divide_speaker(speaker, names, utts_per_spk_max, seconds_per_spk_max, durations)
+            for line in _divide_speaker(speaker, names, utts_per_spk_max, seconds_per_spk_max, durations)
         )
-        stage.write("utt2spk", groups)
+        stage.write("utt2spk", lines)
         write_spk2utt(stage)
         if DataFiles(target).find("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
@@ -536,8 +539,8 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
 
-    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source has no transcripts or is the target, or if the string
-    ``max_count`` is not a whole number above 1.
+    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source lacks the file text or is the
+    target, or if the string ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):

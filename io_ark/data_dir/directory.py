@@ -93,7 +93,7 @@ class DataDir(os.PathLike[str]):
         return True
 
     def __contains__(self, name: object) -> bool:
-        """Return True if the directory has a file of this name."""
+        """Return True if the directory has a file called ``name``."""
         return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of lines of each file of the directory that Kaldi's scripts know, by file name."""
+        """Map the names of files to their numbers of lines. Only existing files that Kaldi's scripts sort are included."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -136,7 +136,7 @@ class DataDir(os.PathLike[str]):
         """Return the duration of all utterances in hours, from ``utt2dur`` or ``segments``; None without these files.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
-        Raise DataDirError for an invalid segment, and ArkError if the audio cannot be read.
+        Raise DataDirError if such a recording has no duration or ends before the segment, and ArkError if audio cannot be read.
         """
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
@@ -163,7 +163,7 @@ class DataDir(os.PathLike[str]):
         return (get_field(line) for line in read_lines(self.file(existing_name)))
 
     def utterances(self) -> list[str]:
-        """Return the names of all utterances."""
+        """Return the names of all utterances, from the first existing file of utt2spk, segments and wav.scp."""
         return list(map(decode_key, self._read_utterance_keys()))
 
     @property
@@ -202,7 +202,7 @@ class DataDir(os.PathLike[str]):
         return Printer(name, logger.info, as_script=False)
 
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to its numbers. ``make_file`` is called with ``options`` to write a missing file."""
+        """Map the keys of the file ``name`` to its numbers. ``make_file`` with ``options`` writes a missing file first."""
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
@@ -280,7 +280,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
 
-        Afterwards, ``.backup`` has the old files. Most of them are sorted, as with Kaldi's script.
+        Copies of the old files are in ``.backup``. As with Kaldi's script, most of these copies are sorted.
 
         Args:
             strip_cr: True to remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
@@ -320,10 +320,10 @@ class DataDir(os.PathLike[str]):
                 features), all utterances of random "speakers" until there are ``number`` or more, or ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line.
             speakers: names of speakers, or the path of a file with one name per line.
-            durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
+            durations: minimum and maximum duration in seconds, compared with ``utt2dur``, which is written if missing.
 
         Raises:
-            DataDirError: not exactly one criterion is passed, or the directory cannot be read or written.
+            DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, or a file cannot be used.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -361,8 +361,7 @@ class DataDir(os.PathLike[str]):
 
         Args:
             parts: number of parts.
-            per_utt: False to keep the utterances of a speaker together. True to divide them as well, and to make the
-                parts in ``split<parts>utt``.
+            per_utt: False to keep the utterances of a speaker together. True to divide them as well, in ``split<parts>utt``.
 
         Returns:
             The parts, from the first to the last.
@@ -432,7 +431,7 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording with sox commands in ``wav.scp``, and return the directory.
+        """Change the volume of each recording by sox commands, move ``feats.scp`` into ``.backup``, and return the directory.
 
         If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
 
@@ -453,7 +452,7 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh), and return the directory.
+        """Resample recordings by sox commands (Kaldi: resample_data_dir.sh), move features into ``.backup``, and return the directory.
 
         Args:
             frequency: new sampling rate in Hz.
@@ -467,7 +466,7 @@ class DataDir(os.PathLike[str]):
         The transcripts of a recording's segments are joined in order of time. Without segments, the directory is copied.
 
         Raises:
-            DataDirError: a segment is invalid, or a directory cannot be read or written.
+            DataDirError: a line of segments has fewer than four fields, or a directory cannot be read or written.
         """
         if "segments" not in self:
             return self.copy(target)
@@ -497,7 +496,7 @@ class DataDir(os.PathLike[str]):
 
 
 def _convert_names(names: Path | Iterable[str] | None) -> directories.IdList:
-    """Return the path of a list of names, or names as a set of bytes. Return "" for None."""
+    """Return a path as a string, other names as a set of bytes, and None as ""."""
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
     # An empty set would count as a missing argument, so replace it with a set that contains no valid name.

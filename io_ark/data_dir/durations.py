@@ -138,7 +138,7 @@ def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
 def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide a directory into parts, compute the file ``name`` of each part, and join these files.
+    """Divide the directory of ``stage`` into ``parts`` parts, compute the file ``name`` of each, and write the joined file.
 
     The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
     the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
@@ -203,6 +203,7 @@ def get_utt2dur(
             counts_samples = read_entire_file or _has_speed_command(wav)
 
             def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
+                """Map recordings to durations in seconds. Print Kaldi's message and raise DataDirError for an error."""
                 try:
                     return measure_recordings(stage, names, counts_samples)
                 except (ArkError, OSError) as error:
@@ -251,9 +252,9 @@ def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: st
 
 
 def check_completeness(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
-    """Warn if the file ``name`` does not have as many lines as the file ``listing``, which has all ``units``.
+    """Warn if the numbers of lines of the files ``name`` and ``listing`` differ.
 
-    Raise DataDirError if ``name`` has less than half as many lines as ``listing``.
+    Raise DataDirError if ``name`` has less than half as many lines. ``units``, such as "utterances", is for the message.
     """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
@@ -320,7 +321,7 @@ def _has_speed_command(wav_scp: str) -> bool:
 def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
     """Return True, and print Kaldi's message, if a command in the file ``wav`` changes the speed.
 
-    The header of the command's output may be wrong. ``name`` is the file to compute, such as "utt2dur".
+    The header of such a command's output may be wrong. ``name`` is the file to compute, such as "utt2dur", for the message.
     """
     if not _has_speed_command(wav):
         return False
@@ -388,7 +389,7 @@ def get_utt2num_frames(
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
-        DataDirError: a number is invalid, or features and durations cannot be read.
+        DataDirError: ``frame_shift`` or ``frame_overlap`` is invalid, or the features or durations cannot be read.
     """
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
         raise DataDirError(
@@ -405,6 +406,7 @@ def get_utt2num_frames(
         get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
 
         def count_frames(seconds: float) -> float:
+            """Return the number of frames in a duration, truncated to an integer as in Kaldi's script."""
             count = (seconds - frame_overlap) / frame_shift
             # Return infinity and NaN unchanged, so that replace_values raises an error that names the utterance.
             return float(math.trunc(count)) if math.isfinite(count) else count

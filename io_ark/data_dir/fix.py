@@ -90,7 +90,7 @@ def fix_stage(say: Printer, stage: Stage) -> None:
 class _Fix:
     """Carries out the steps of ``fix_data_dir.sh`` on the files of a stage.
 
-    For ``utterance_files``, ``speaker_files`` and ``strip_cr``, see the arguments of :func:`fix_directory`.
+    ``utterance_files`` and ``speaker_files`` are additional files. For ``strip_cr``, see :func:`fix_directory`.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class _Fix:
         warn(f"{self.say.name}: warning: {error}")
 
     def filter_file(self, keys: Container[bytes], name: str, reason: str = "") -> None:
-        """Keep only the lines of the file ``name`` whose key is in ``keys``.
+        """Keep only the lines of the file ``name`` whose key is in ``keys``. Raise DataDirError for a blank line.
 
         If lines are removed and ``reason`` is not empty, print the old and the new number of lines and the reason, as Kaldi does.
         """
@@ -260,7 +260,7 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that all existing files by utterance have. The files utt2uniq and vad.scp do not matter.
+        """Keep the utterances that every existing file by utterance has. utt2uniq, vad.scp and additional files do not matter.
 
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
@@ -362,7 +362,7 @@ def write_filtered_lines(
     """
 
     def refuse_blank_line(number: int) -> None:
-        """Raise DataDirError for line ``number``. Only warn if all following lines are blank and this is allowed."""
+        """Raise DataDirError for line ``number``. With ``may_end_blank``, only warn if all later lines are blank."""
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:

@@ -30,7 +30,7 @@ def split_lines(chunk: bytes) -> list[bytes]:
 
 
 def number_chunks(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield each chunk, preceded by the number of lines before it."""
+    """Yield each chunk as a pair ``(number of lines before the chunk, chunk)``."""
     lines_before = 0
     for chunk in chunks:
         yield lines_before, chunk

@@ -54,7 +54,7 @@ def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[byte
 def has_single_spaces(chunk: bytes) -> bool:
     """Return True if the fields of all lines are separated by single spaces, without leading or trailing spaces.
 
-    Return False if a line is blank or contains a tab, or if the last line has no newline.
+    Return False if a line is blank or has white space other than spaces, or if the last line has no newline.
     """
     return (
         not any(space in chunk for space in (b"\t", *_NOT_SPLIT_BY_AWK))

@@ -67,7 +67,6 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     """Return a function that raises DataDirError for a line of ``file``, with a message that begins with ``text``.
 
     The function takes the number of the line and, optionally, the bytes of the line, which the message then shows.
-
     ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
     """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
@@ -223,7 +222,7 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
 def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
     """Return an iterator over the lines of chunks in the random order of Kaldi's shuffle_list.pl.
 
-    Each line gets a random number of Perl's generator, which is ``drand48`` of the C library with this seed. The lines are
+    Each line gets a random number of Perl's generator, which is ``drand48`` of the C library with ``seed``. The lines are
     sorted by these numbers as strings with 15 significant digits.
     """
     lines = [line for chunk in chunks for line in split_lines(chunk)]
@@ -236,7 +235,7 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return the exit status: 1 if the usage was printed instead."""
+    """Print the lines of a file in random order, and return 0. For an unknown option or two files, print the usage, and return 1."""
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -465,10 +464,9 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
-    """Return Kaldi's message about the first line with forbidden white space in a file of transcripts, its number and its key.
+    """Find the first line with forbidden white space in a file of transcripts. Return Kaldi's message, the line number and the key.
 
-    Lines count from 1. A last line without a newline is also a fault. The message is "" for a file without faults, or in an
-    encoding other than UTF-8.
+    Lines count from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

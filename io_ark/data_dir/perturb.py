@@ -118,12 +118,12 @@ def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
-            key, name, start, end, *_ = line.split(b" ") + [b""] * 3
+            key, recording, start, end, *_ = line.split(b" ") + [b""] * 3
             new_start, new_end = parse_number(start) / speed, parse_number(end) / speed
             if new_end > new_start + MIN_SEGMENT_SECONDS:
-                lines.append(b"%b %b %.2f %.2f\n" % (key, name, new_start, new_end))
+                lines.append(b"%b %b %.2f %.2f\n" % (key, recording, new_start, new_end))
             elif is_to_the_end(end):
-                lines.append(b"%b %b %.2f -1\n" % (key, name, new_start))
+                lines.append(b"%b %b %.2f -1\n" % (key, recording, new_start))
         yield b"".join(lines)
 
 
@@ -141,9 +141,10 @@ def _find_sox(say: Printer, message: str) -> str:
 def change_speed_of_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return chunks of the content of each file of a directory at a different speed, by name. Omit spk2utt and durations.
+    """Map names of files to chunks of their content, for the directory ``src`` at a different speed.
 
-    ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
+    The files spk2utt, utt2dur and reco2dur are omitted. ``factor`` is the speed factor, such as "0.9". ``speakers``,
+    ``utterances`` and ``recordings`` rename the keys.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -165,10 +166,10 @@ def change_speed_of_files(
 
 
 def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
-    """Write the sorted and fixed files of a directory with the utterances of ``src`` at several speeds to a stage.
+    """Write to ``stage`` the files of a data directory that has every utterance of ``src`` at every speed in ``factors``.
 
-    Sox is not needed and no audio is read. The source may lack durations and spk2utt. ``factors`` are speed factors, such
-    as "0.9". Names get a prefix with the factor, except for a factor of 1.
+    The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as ``sp0.9-``,
+    except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and spk2utt.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
@@ -200,7 +201,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     Args:
         say: prints Kaldi's messages.
         factor: speed factor, such as 0.9.
-        source, target: paths of the directory and of the new directory.
+        source, target: paths of the directory, which gets missing durations, and of the new directory.
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances and speakers. If false, the names of
             utterances get a suffix, and speakers keep their names.
 
@@ -242,7 +243,7 @@ def perturb_speed_3way(
 
     Args:
         say: prints Kaldi's messages.
-        source, target: paths of the directory and of the new directory.
+        source, target: paths of the directory, which is fixed and gets missing durations, and of the new directory.
         always_include_prefix: add the prefix sp1.0- to the names at speed 1.0 as well.
         include_spk_prefix: add prefixes to the names of utterances and speakers. If false, the names of utterances get
             suffixes, and speakers keep their names.
@@ -323,15 +324,14 @@ def perturb_volume(
 
     Args:
         say: prints Kaldi's messages.
-        folder: path of the directory.
+        folder: path of the directory. If its volume is changed, feats.scp is moved into ``.backup``.
         reco2vol: path of a file with a factor for each recording; "" for random factors.
         write_reco2vol: path to which the factors are written; "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
     Raises:
-        DataDirError: wav.scp is missing, a recording has no factor, or the output would overwrite an input, a folder
-            or a device.
+        DataDirError: wav.scp is missing, a recording has no factor, or ``write_reco2vol`` is an input, a folder or a device.
     """
     import random
 
@@ -348,7 +348,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that changes the volume of the recording."""
+        """Return line ``number`` of wav.scp with a command that changes the volume. Note the factor for ``write_reco2vol``."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -471,7 +471,7 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     Args:
         say: prints Kaldi's messages.
         frequency: new sampling rate in Hz, or in kHz with the suffix k.
-        folder: path of the directory.
+        folder: path of the directory, which gets a missing utt2dur. Features of the directory are moved into ``.backup``.
 
     Raises:
         DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.

@@ -126,7 +126,7 @@ def format_flag(name: str) -> str:
 
 
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options like parse_options.sh: ``--name value`` before the arguments, and shell files with ``--config``.
+    """Read options like parse_options.sh: ``--name value`` before the arguments, and configuration files with ``--config``.
 
     ``options`` has the default of each option by name, and ``argv`` is the command line.
 
@@ -274,7 +274,7 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
 def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
     """Run a script with the arguments ``argv``, and return the exit status.
 
-    With ``is_command``, options and messages are those of ``kaldi-compat data`` instead of Kaldi's script.
+    With ``is_command``, use the options and messages of ``kaldi-compat data`` instead of Kaldi's script.
 
     Raises:
         DataDirError: the arguments are invalid, or the script fails.
@@ -311,10 +311,11 @@ class Ended(KeyboardInterrupt):
 def raise_ended_at_signals() -> Iterator[None]:
     """Within this context, raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
-    A second signal ends the process at once.
+    A second signal of the same kind ends the process at once.
     """
 
     def raise_ended(signum: int, frame: object) -> None:
+        """Raise Ended, and let the same signal end the process next time."""
         signal.signal(signum, signal.SIG_DFL)
         raise Ended(128 + signum)  # Shells report this status for a process that a signal has ended.
 
@@ -435,7 +436,7 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its folder ``data``, or a parent within the working directory is a symbolic link."""
+    """Raise DataDirError if a folder, its folder ``data`` or, for a relative path, a parent of the folder is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):

@@ -19,14 +19,14 @@ def is_to_the_end(end: bytes) -> bool:
 
 
 def is_interval(start: bytes, end: bytes) -> bool:
-    """Return True if a segment ends after its start, as awk compares the two fields, or lasts to the end of its recording."""
+    """Return True if a segment ends after its start, as awk compares the fields, or starts at 0 or later and ends at -1."""
     return is_number(start) and float(start) >= 0 if is_to_the_end(end) else is_above(end, start)
 
 
 def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield pairs of a chunk of a segments file, and the duration of each of its lines in seconds.
+    """Yield pairs: a chunk of a segments file, and a list with the duration of each line in seconds.
 
     Args:
         segments: path of the file.

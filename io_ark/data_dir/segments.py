@@ -48,8 +48,7 @@ class Segment:
         Args:
             wave: audio of the recording, (channels, samples).
             min_length: minimum length of a segment in seconds.
-            max_overshoot: maximum time, in seconds, from the end of the recording to the end of the segment. Such a
-                segment is truncated at the end of the recording.
+            max_overshoot: maximum time, in seconds, by which a segment may end after its recording, where it is truncated.
 
         Returns:
             Audio of the segment, (1, samples).

@@ -60,7 +60,7 @@ Rename = tuple[str, str]
 
 
 def _unescape_name(escaped: str) -> str:
-    """Return the name of a file from the name of its temporary file, see :meth:`Stage.make_temporary_path`."""
+    """Return the name of a file from its escaped form in the name of a temporary file (:meth:`Stage.make_temporary_path`)."""
     return escaped.replace("%2F", "/").replace("%25", "%")
 
 
@@ -108,7 +108,7 @@ class Printer:
         self.write(f"{self.name}: {text}")
 
     def with_name(self, name: str) -> Printer:
-        """Return a printer like this one for the script ``name``, which this script calls."""
+        """Return a printer for the script ``name``, with the same ``write`` and ``as_script``."""
         return Printer(name, self.write, as_script=self.as_script)
 
     def to_stderr(self) -> Printer:
@@ -121,7 +121,7 @@ class Printer:
         """Print Kaldi's message, and return the error to raise.
 
         Args:
-            text: Kaldi's message; "" to print nothing.
+            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed; "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed.
             file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
@@ -237,7 +237,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
 
 
 def refuse_half_changed_directory(folder: str) -> None:
-    """Wait until no job is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
+    """Wait for a job that is replacing the files of a directory. Raise DataDirError if such a job was killed before it finished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
@@ -259,8 +259,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job needs the temporary files there. Without a lock (Windows, NFS),
-    a running job may need them, and the lock may not exclude other machines. In these cases, only old temporary files
-    are removed.
+    a running job may need them, and the lock may not exclude other machines, so only old temporary files are removed.
 
     Args:
         folder: path of the directory.
@@ -549,7 +548,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             because jobs that lock directories one after another can block each other forever.
 
     Raises:
-        DataDirError: a directory exists and has other files.
+        DataDirError: a directory exists, is not empty, and has no marker file.
     """
     parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
     new_folders: list[str] = []
@@ -690,7 +689,7 @@ class Stage(DataFiles):
         self._set_new_version(name, path)
 
     def _set_new_version(self, name: str, path: str | None) -> None:
-        """Make the temporary file ``path`` the new version of the file ``name``, or remove the file if ``path`` is None."""
+        """Let the commit rename the temporary file ``path`` to ``name``, or remove ``name`` if ``path`` is None."""
         if old := self._new.get(name):
             os.unlink(old)
         self._new[name] = path

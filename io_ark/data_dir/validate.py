@@ -233,7 +233,7 @@ def run_image_script(script: str, *arguments: str) -> int:
 
 
 def has_warp_factor(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a VTLN factor between 0.5 and 1.5."""
+    """Return True if the fields are a name and a VTLN factor above 0.5 and below 1.5."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
 
@@ -299,7 +299,7 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` equals Kaldi's status.
+        DataDirError: the directory is not valid. ``status`` is Kaldi's. With ``say.as_script``, Kaldi's message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
@@ -368,6 +368,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         return
 
     def refuse_speaker(line_number: int, line: bytes) -> None:
+        """Raise DataDirError for a line of spk2utt without utterances."""
         message = "spk2utt and utt2spk do not seem to match"
         raise say.fail(message, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 

@@ -26,8 +26,7 @@ class Segments(NamedTuple):
         bounds: (phones + 1,) int64: first frame of each phone, and the total number of frames.
         phones: (phones,) int32: the phones of all alignments.
         counts: (alignments,) int64: number of phones of each alignment.
-        complete: (alignments,) bool: True if all phones pass through the HMM from the first to the final state, False
-            for a truncated alignment.
+        complete: (alignments,) bool: True if every phone passes from the first to the final state of its HMM.
     """
 
     bounds: Indices
@@ -94,7 +93,7 @@ class AlignedFrames(NamedTuple):
 
     @classmethod
     def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
-        """Create the arrays from the transition-ids ``ids``. For arguments and errors, see :func:`is_reordered`."""
+        """Create the frames of alignments from transition-ids. For arguments and errors, see :func:`is_reordered`."""
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
@@ -106,10 +105,10 @@ class AlignedFrames(NamedTuple):
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Compute the result of :func:`is_reordered` from arrays of :class:`AlignedFrames`.
+    """Compute the result of :func:`is_reordered`, which names the errors, from arrays of :class:`AlignedFrames`.
 
-    The first step of an alignment with a self-loop before or after the step decides. An alignment without such a step
-    is reordered if the last frame is a self-loop and the first frame is not. For errors, see :func:`is_reordered`.
+    The first change of state next to a self-loop decides: the alignment is reordered if the self-loop comes first.
+    Without such a change, it is reordered if the last frame is a self-loop and the first frame is not.
     """
     steps_with_loop = steps[loops[steps] | loops[steps + 1]]
     indices = np.searchsorted(steps_with_loop, bounds)  # Index of the first such step of each alignment.

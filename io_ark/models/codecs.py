@@ -277,7 +277,7 @@ class _OpenNode:
         self.children: list[EventMap | None] = []
 
     def close(self, source: Source, binary: bool) -> EventMap:
-        """Read the closing bracket and return the complete node."""
+        """Read the closing bracket and return the complete node. Raise FormatError if a question is invalid."""
         start = source.tell()
         if self.values is None:
             expect_token(source, binary, b")")
@@ -323,7 +323,7 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
 
 
 def _read_child_count(source: Source, binary: bool) -> int:
-    """Read the number of children of a table: text, or an unsigned 4-byte integer after a byte -4."""
+    """Read the number of children of a table. In binary, it is an unsigned 4-byte integer after a byte -4."""
     if not binary:
         return read_size(source, False, "the number of children of a table")
     start = source.tell()

@@ -95,8 +95,7 @@ class AlignmentConverter:
             ids: (frames,): transition-ids of the old model.
 
         Returns:
-            Transition-ids of the new model, (new frames,). None if the alignment is truncated or too short for its
-            phones.
+            Transition-ids of the new model, (new frames,). None if the alignment is truncated or too short.
 
         Raises:
             FormatError: the models, the tree and the alignment are inconsistent.
@@ -123,8 +122,8 @@ class AlignmentConverter:
             return self._convert_usable_alignments(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last_shift = self._map_phones(segments.phones), self.subsampling - 1
         shifts = range(last_shift, -1, -1) if self.repeat_frames else (last_shift,)
-        lengths, short = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
-        is_short = np.any(short, axis=0)
+        lengths, short_masks = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
+        is_short = np.any(short_masks, axis=0)
         if is_short.any():
             converted = self._convert_usable_alignments(frames, ~is_short)
             return converted._replace(is_short=converted.is_short | is_short)
@@ -163,8 +162,9 @@ class AlignmentConverter:
         if self.subsampling == 1 and self.old.topology == self.new.topology:
             return segments.lengths, is_short
         first_phones = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
-        ends = segments.bounds - segments.bounds[np.append(first_phones[segments.owners], 0)] + shift
-        lengths = (ends[:-1] + segments.lengths) // self.subsampling - ends[:-1] // self.subsampling
+        # Starts of the phones, counted from the start of their alignment, plus `shift`. The last element is unused.
+        starts = segments.bounds - segments.bounds[np.append(first_phones[segments.owners], 0)] + shift
+        lengths = (starts[:-1] + segments.lengths) // self.subsampling - starts[:-1] // self.subsampling
         distinct, indices = np.unique(phones, return_inverse=True)
         min_lengths = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[indices]
         for alignment in np.unique(segments.owners[lengths < min_lengths]).tolist():
@@ -182,8 +182,7 @@ class AlignmentConverter:
         """Return the new transition-ids of all alignments, concatenated.
 
         ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
-        :meth:`_find_first_ids`. A phone whose length and topology do not change keeps the old path. Any other phone
-        gets a random path.
+        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path. Others get a random path.
         """
         keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)

@@ -33,7 +33,7 @@ class Gmm:
             from the other parameters. The values of a file stay unchanged.
 
     Raises:
-        FormatError: the shapes are inconsistent, or an inverse covariance is singular.
+        FormatError: the shapes are inconsistent, or a full inverse covariance is singular.
 
     >>> from io_ark.models import DiagGmm
     >>> gmm = DiagGmm(weights=[0.5, 0.5], precision_means=[[0.0], [0.5]], precisions=[[1.0], [0.25]])
@@ -71,7 +71,7 @@ class Gmm:
     def _invert_precisions(self) -> tuple[Array, Array, Array]:
         """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
 
-        Raise FormatError if an inverse covariance is singular.
+        Raise FormatError if a full inverse covariance is singular.
         """
         try:
             with np.errstate(all="ignore"):
@@ -107,7 +107,7 @@ class Gmm:
             ``weights`` (Gaussians,), ``means`` (Gaussians, dim), and ``covariances`` with the shape of ``precisions``.
 
         Raises:
-            FormatError: an inverse covariance is singular.
+            FormatError: a full inverse covariance is singular.
         """
         covariances, means, _ = self._invert_precisions()
         with np.errstate(all="ignore"):
@@ -167,8 +167,7 @@ class AmDiagGmm:
     def arrays(self) -> dict[str, Array]:
         """Return the parameters of all mixtures by name, as arrays.
 
-        The arrays of :meth:`Gmm.arrays` are concatenated. The array ``pdfs``, (Gaussians,), has the pdf of each
-        Gaussian.
+        The arrays of :meth:`Gmm.arrays` are concatenated. ``pdfs`` (Gaussians,) has the pdf of each Gaussian.
         """
         mixtures = [gmm.arrays() for gmm in self.densities]
         arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}

@@ -103,21 +103,21 @@ class Plda:
         within_covar_scale: float = 0.3,
         between_covar_scale: float = 0.7,
     ) -> Plda:
-        """Return a model adapted to vectors of unknown speakers of another domain, like Kaldi's ``ivector-adapt-plda``.
+        """Return a copy adapted to another domain by vectors of unknown speakers, like Kaldi's ``ivector-adapt-plda``.
 
         The mean becomes the mean of the vectors. In directions in which the variance of the vectors exceeds the total
         variance of the model, parts of the excess are added to both covariances of the model.
 
         Args:
             vectors: (vectors, dim): vectors with the same preprocessing as the training vectors of the model.
-            mean_diff_scale: factor on the outer product of the difference of the means, added to the variance.
+            mean_diff_scale: the outer product of the change of the mean, times this factor, is added to the variance.
             within_covar_scale: share of the excess that is added to the within-speaker covariance.
             between_covar_scale: share of the excess that is added to the between-speaker covariance.
 
         Raises:
             FormatError: the vectors do not have the model's dimension, a vector contains NaN, a scale is not finite,
-                ``mean_diff_scale`` is negative, ``within_covar_scale`` is too small, or the transform of the model has
-                no inverse.
+                ``mean_diff_scale`` is negative, ``within_covar_scale`` makes the within-speaker covariance negative, or
+                the transform of the model has no inverse.
         """
         array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
@@ -187,7 +187,7 @@ class Plda:
             (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, or ``num_utts`` has a wrong shape or value.
+            FormatError: the dimension of vectors or the shape of ``num_utts`` is wrong, or a number is not positive.
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
@@ -219,7 +219,7 @@ class Plda:
             (...): one factor for each vector.
 
         Raises:
-            FormatError: a number of utterances is not positive, or ``num_utts`` has a different shape.
+            FormatError: a number of utterances is not positive, or ``num_utts`` is neither a number nor of shape (...).
         """
         squares = np.asarray(mapped, np.float64) ** 2
         counts = _broadcast_counts(num_utts, squares.shape[:-1])
@@ -262,7 +262,7 @@ class Plda:
     ) -> Float64:
         """Return log-likelihood ratios of all speakers and utterances, from vectors that are mapped already.
 
-        The formula is that of Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`score` maps the vectors first.
+        The formula is from Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`score` maps the vectors first.
 
         Args:
             enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
@@ -342,7 +342,7 @@ class Plda:
 def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
     """Return the number of utterances of each vector as an array of shape ``shape``.
 
-    Raise FormatError if a number is not positive, or ``num_utts`` has a different shape.
+    Raise FormatError if a number is not positive, or ``num_utts`` is neither a number nor an array of this shape.
     """
     counts = np.asarray(num_utts, np.float64)
     if counts.shape not in ((), shape):

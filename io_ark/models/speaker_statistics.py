@@ -99,7 +99,7 @@ class PldaStatistics:
         self.num_vectors += len(doubles)
 
     def check_counts(self) -> None:
-        """Raise FormatError if there are too few vectors or speakers to determine a model."""
+        """Raise FormatError if there are ``dim`` vectors or fewer, one speaker, or only speakers with one vector."""
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
@@ -118,7 +118,7 @@ class PldaStatistics:
             ``mean``, ``transform`` and ``psi`` (see :class:`io_ark.models.plda.Plda`).
 
         Raises:
-            FormatError: the vectors do not determine a model, or a covariance matrix is singular.
+            FormatError: :meth:`check_counts` refuses the counts, or a covariance matrix is singular.
         """
         self.check_counts()
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}
@@ -148,8 +148,7 @@ class PldaStatistics:
         Args:
             within: (dim, dim): within-speaker covariance before the iteration.
             between: (dim, dim): between-speaker covariance before the iteration.
-            centered: maps a number of vectors n to an array (speakers, dim) with the means of the speakers that have n
-                vectors, minus the global mean.
+            centered: maps n to the means of the speakers with n vectors, minus the global mean, (speakers, dim).
         """
         within_precision, between_precision = _invert_covariance(within), _invert_covariance(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)

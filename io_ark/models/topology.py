@@ -136,7 +136,7 @@ class HmmTopology:
 
 
 def _check_entry(entry: TopologyEntry) -> None:
-    """Raise FormatError if an HMM, given by its states, is invalid."""
+    """Raise FormatError if the states ``entry`` are not a valid HMM."""
     last = len(entry) - 1
     if last < 1:
         raise FormatError("an HMM needs an emitting state and a final state: add a state")

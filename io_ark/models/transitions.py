@@ -116,8 +116,7 @@ class TransitionModel:
     def first_ids(self) -> Integers:
         """First transition-id of each transition-state, as an array of shape (states + 2,).
 
-        Index 0 is unused, because transition-states are numbered from 1. The last element is the number of
-        transition-ids plus 1.
+        Index 0 is unused, because states count from 1. The last element is the number of transition-ids plus 1.
         """
         counts = [0, 1, *(len(state.transitions) for state in self._hmm_states)]
         return np.cumsum(counts, dtype=np.int32)
@@ -160,7 +159,7 @@ class TransitionModel:
         return self.topology.is_hmm
 
     def check_ids(self, ids: npt.ArrayLike, minimum: int = 1) -> npt.NDArray[np.int64]:
-        """Return transition-ids as an int64 array of the same shape.
+        """Return ``ids`` as an int64 array, after checking that they are transition-ids.
 
         Raises:
             FormatError: an integer is below ``minimum``, or is not a transition-id of this model.
@@ -245,8 +244,8 @@ class TransitionModel:
         weights = np.cumprod(np.append(1, bases[:0:-1]))[::-1]
         codes = self.tuples @ weights
         indices = np.searchsorted(codes, tuples @ weights)
-        nearest = self.tuples[np.minimum(indices, len(codes) - 1)]
-        missing = tuples[(nearest != tuples).any(axis=-1)]
+        candidates = self.tuples[np.minimum(indices, len(codes) - 1)]
+        missing = tuples[(candidates != tuples).any(axis=-1)]
         if len(missing):
             phone, hmm_state, forward_pdf, self_loop_pdf = missing[0].tolist()
             raise FormatError(

@@ -155,7 +155,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return np.stack(rows) if isinstance(rows[0], np.ndarray) else torch.stack(rows)
 
     def _check_rate(self, sampling_rate: int) -> None:
-        """Raise AudioError unless the configuration has this sampling rate."""
+        """Raise AudioError unless ``sampling_rate`` is the sampling rate of the configuration."""
         if sampling_rate != self.config.sampling_rate:
             raise AudioError(
                 f"the audio has a sampling rate of {sampling_rate} Hz, but the extractor has sampling_rate="
@@ -206,6 +206,8 @@ class LogEnergies:
 class Fbank(LogEnergies, Extractor):
     """Log-mel filter bank features, like lhotse's.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import Fbank, FbankConfig
     >>> Fbank(FbankConfig(num_mel_bins=80)).extract(np.zeros(16000, np.float32), 16000).shape
     (100, 80)
     """
@@ -218,6 +220,8 @@ class Fbank(LogEnergies, Extractor):
 class Mfcc(Extractor):
     """Mel-frequency cepstral coefficients, like lhotse's.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import Mfcc
     >>> Mfcc().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 13)
     """
@@ -230,6 +234,8 @@ class Mfcc(Extractor):
 class Spectrogram(Extractor):
     """Power spectrum, or magnitudes with ``use_fft_mag``, like lhotse's.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import Spectrogram
     >>> Spectrogram().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 257)
     """
@@ -268,7 +274,7 @@ class Spectrogram(Extractor):
         return (features, *frame_counts) if frame_counts else features
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
-        """Return the features (..., frames, dim) of a spectrum of this shape: in this class, the spectrum itself."""
+        """Convert a spectrum (..., frames, dim) to features. This class returns the spectrum itself."""
         return spectrum
 
     @staticmethod
@@ -292,6 +298,8 @@ class Spectrogram(Extractor):
 class LogSpectrogram(Spectrogram):
     """Log power spectrum, like lhotse's. As in lhotse, mixing adds the logarithms.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import LogSpectrogram
     >>> LogSpectrogram().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 257)
     """
@@ -307,6 +315,8 @@ class LogSpectrogram(Spectrogram):
 class WhisperFbank(LogEnergies, Extractor):
     """Whisper's log-mel features of audio at 16 kHz, like lhotse's.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import WhisperFbank
     >>> WhisperFbank().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 80)
     """
@@ -317,7 +327,7 @@ class WhisperFbank(LogEnergies, Extractor):
     takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features like :meth:`Extractor.compute`, but normalize them, and return lhotse's number of frames."""
+        """Compute features like :meth:`Extractor.compute`, but normalized and padded to lhotse's number of frames."""
         if lengths is not None:
             rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]
             return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])
@@ -333,6 +343,8 @@ class WhisperFbank(LogEnergies, Extractor):
 class KaldiFbank(LogEnergies, Extractor):
     """Log-mel filter bank features of 80 bins on Kaldi's scale, without dithering and with ``snip_edges=False``.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import KaldiFbank
     >>> KaldiFbank().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 80)
     """
@@ -346,6 +358,8 @@ class KaldiFbank(LogEnergies, Extractor):
 class KaldiMfcc(Extractor):
     """Mel-frequency cepstral coefficients on Kaldi's scale, without dithering and with ``snip_edges=False``.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import KaldiMfcc
     >>> KaldiMfcc().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 13)
     """
@@ -359,6 +373,8 @@ class KaldiMfcc(Extractor):
 class KaldiPlp(Extractor):
     """Perceptual linear prediction cepstra on Kaldi's scale, without dithering and with ``snip_edges=False``.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import KaldiPlp
     >>> KaldiPlp().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 13)
     """
@@ -372,6 +388,8 @@ class KaldiPlp(Extractor):
 class KaldiSpectrogram(LogEnergies, Extractor):
     """Log power spectrum on Kaldi's scale, without dithering and with ``snip_edges=False``, mixed as energies.
 
+    >>> import numpy as np
+    >>> from kaldi_standins.lhotse import KaldiSpectrogram
     >>> KaldiSpectrogram().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 257)
     """

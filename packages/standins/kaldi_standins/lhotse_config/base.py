@@ -50,9 +50,9 @@ class Config(LhotseOptions):
     use_fft_mag: bool
 
     def __post_init__(self) -> None:
-        """Move ``num_mel_bins`` to ``num_filters``, and warn of ``snip_edges``.
+        """Move ``num_mel_bins`` to ``num_filters``, and warn if ``snip_edges`` is True.
 
-        Raise OptionError if a time is 1 s or more, because it is probably in milliseconds.
+        Raise OptionError if ``frame_length`` or ``frame_shift`` is 1 s or more, and thus probably in milliseconds.
         """
         values: dict[str, Any] = vars(self)
         if values.get("num_mel_bins") is not None:

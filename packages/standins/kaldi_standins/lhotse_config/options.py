@@ -31,12 +31,12 @@ DEVICE: Field = ("device", str, "cpu", "device that computes the features")
 
 
 def _make_fields(our_type: type[Any], *names: str, **defaults: Any) -> list[Field]:
-    """Return fields for options ``names`` of kaldi-compat, with lhotse's names. ``defaults`` has new defaults."""
+    """Return fields for options ``names`` of kaldi-compat, with lhotse's names. ``defaults`` replaces some defaults."""
     return make_fields(our_type, *names, meanings=MEANINGS, renamed=THEIR_NAMES, **defaults)
 
 
 def _make_frame_fields(**defaults: Any) -> list[Field]:
-    """Return the fields for frames with lhotse's defaults. ``defaults`` maps kaldi-compat's names to other defaults."""
+    """Return the fields that describe frames. The defaults are from lhotse, unless they are in ``defaults``."""
     lhotse_defaults = {"sample_frequency": 16000, "frame_length": 0.025, "frame_shift": 0.01, "dither": 0.0}
     lhotse_defaults |= {"snip_edges": False, "energy_floor": EPSILON, "use_energy": False}
     return [
@@ -52,7 +52,7 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
 
 
 def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[Field]:
-    """Return the fields for mel bins. The arguments are the defaults of the fields with these names."""
+    """Return the fields for mel bins. The arguments are the defaults of ``num_mel_bins`` and ``high_freq``."""
     defaults = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
         *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **defaults),
@@ -65,7 +65,7 @@ def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[
 def _make_kaldi_fields(*names: str, energy: bool = True, **mel_defaults: Any) -> list[Field]:
     """Return fields with Kaldi's defaults, except for dithering and ``snip_edges``.
 
-    ``names`` are further options of fbank. Without names, there are no fields for mel bins, whose defaults are
+    ``names`` are further options of fbank. With names, there are also fields for mel bins, whose defaults are
     ``mel_defaults``. ``energy`` is the default of ``use_energy``.
     """
     # The samples of lhotse are between -1 and 1. Kaldi's samples have the scale of 16-bit integers.
