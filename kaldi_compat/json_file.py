@@ -60,6 +60,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parse_integer(text: str) -> int:
     """Parse an integer of a JSON document. Raise ValueError if it has more than :data:`MAX_DIGITS` digits."""
-    if len(text.lstrip("-")) > MAX_DIGITS:
-        raise ValueError(f"an integer has {len(text)} digits: write a number of at most {MAX_DIGITS} digits")
+    digit_count = len(text.removeprefix("-"))
+    if digit_count > MAX_DIGITS:
+        raise ValueError(f"an integer has {digit_count} digits: write a number of at most {MAX_DIGITS} digits")
     return int(text)

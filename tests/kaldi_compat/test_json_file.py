@@ -32,7 +32,7 @@ def test_ambiguous_and_endless_documents_are_refused_in_one_line(
         b"\xef\xbb\xbf" + document.replace("%s", "").encode(): "starts with a byte-order mark: save it as UTF-8",
         (document % f', "{key}": 1').encode(): f'the key "{key}" occurs twice',
         (document % f"{number}1{400 * '0'}").encode(): "an integer has 401 digits",
-        (document % f"{number}-{5000 * '1'}").encode(): "an integer has 5001 digits",
+        (document % f"{number}-{5000 * '1'}").encode(): "an integer has 5000 digits",
         (document % f"{number}{200_000 * '['}").encode(): "nested too deeply",
     }
     path = str(tmp_path / "a.json")
