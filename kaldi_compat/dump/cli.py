@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised process."""
+    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised fork."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
@@ -352,7 +352,7 @@ def run_dump(job: Job) -> Outcome:
 
 
 def _choose_runner(job: Job) -> Any:
-    """Return the function that computes the missing archives: with processes of this machine, or with Ray."""
+    """Return the function that computes the missing archives, in processes of this machine or on a Ray cluster."""
     if job.options.runner == "local":
         return write_archives_locally
     from kaldi_compat.dump.ray_runner import write_archives_on_ray

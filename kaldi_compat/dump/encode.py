@@ -63,7 +63,7 @@ class Encoder:
         return _pack_uncompressed(features)
 
     def _encode_single_matrix(self, features: Features) -> Encoded | Failure:
-        """Encode the matrix of one utterance. Write it uncompressed, with a warning, if it cannot be compressed."""
+        """Encode the matrix of one utterance: uncompressed, with a warning, if it cannot be compressed."""
         key, matrix, first_codec = features.key, features.value, self.compressing_codec or self.matrix_codec
         try:
             try:

@@ -110,7 +110,7 @@ def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int])
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Replace an archive with a link to a file on a disk, which is chosen as in ``utils/create_data_link.pl``.
+    """Replace an archive with a link to a file on the disk that ``utils/create_data_link.pl`` would choose.
 
     The disks are the directories 1, 2, 3 and so on in ``storage``. Without such directories, do nothing.
 
@@ -177,11 +177,11 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """Copy the configuration files to ``<data>/conf``.
 
-    A file there that this dump has read is not replaced. If options of the command line have changed the text, it is
-    written to the log directory.
+    A file there that this dump has read is not replaced. If options of the command line have changed its text, the new
+    text is written to the log directory.
 
     Returns:
-        a warning for each file that was not replaced.
+        a warning for each text that was written to the log directory.
     """
     warnings = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():

@@ -442,7 +442,7 @@ def _normalize(value: Any) -> Any:
 
 
 def _convert_to_container(value: Any) -> Any:
-    """Convert an object whose class derives from a container to this container, without calling the user's methods."""
+    """Convert an instance of a subclass of a container to the container class, without calling the user's methods."""
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
     return dict(dict.items(value)) if base is dict else base(base.__iter__(value))  # type: ignore[arg-type]
 
@@ -526,7 +526,7 @@ def _digest_constant(value: Any) -> bytes:
 def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
     """List the values that pickle would store for a C object, such as a random generator.
 
-    The result is that of :meth:`_Walk.list_children`. Iterators and objects that pickle refuses have no state.
+    The result has the form of :meth:`_Walk.list_children`. Iterators and objects that pickle refuses have no state.
     """
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True

@@ -236,7 +236,7 @@ class Layout:
         )
 
     def get_archive(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the archive of one output for the shard with this number, counted from 1."""
+        """Return the path of the archive of one output for the shard number ``shard``, counted from 1."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 

@@ -94,7 +94,10 @@ def select_copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
 
 
 def get_conf_path(job: Job, name: str) -> Path:
-    """Return the path for a configuration file's copy: ``<data>/conf/<name>``, or in the log folder if that is read."""
+    """Return the path to which the dump copies the configuration file ``name``.
+
+    It is ``<data>/conf/<name>``, or a file in the log folder if the job reads ``<data>/conf/<name>`` itself.
+    """
     path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         return job.layout.log / f"{job.layout.log_stem}.{name}"

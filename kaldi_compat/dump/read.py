@@ -190,7 +190,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read a block of lines from index ``first``. Return None if it must be read alone, or audio is too long."""
+        """Read a block of lines from index ``first``, or return None if it is impossible, or if audio is too long."""
         if not hasattr(self._local, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()
@@ -223,7 +223,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of an utterance, a segment or a whole recording. Return a failure for an invalid segment."""
+    """Return the audio of ``segment``, or of the whole recording if it is None, or a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -289,9 +289,9 @@ def read_tasks_ahead(
 ) -> Generator[AudioOrFailure]:
     """Yield the results of the tasks in order, while threads already read the next tasks.
 
-    The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if
-    audio of the size of the largest task so far would exceed ``max_bytes``. ``clock`` measures the calls of ``read``,
-    which reads one task.
+    The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if the
+    tasks would exceed ``max_bytes`` when each is as large as the largest task so far. ``clock`` measures the calls of
+    ``read``, which reads one task.
     """
     largest = 1  # Size in bytes of the audio of the largest task so far.
     pending: deque[tuple[int, Future[ReadResult]]] = deque()

@@ -129,7 +129,7 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (utterance, reason) by reason: at most MAX_FAILURES, but one of each reason."""
+    """Return HTML that lists failures (key, reason) by reason: MAX_FAILURES at most, but at least one per reason."""
     groups = []
     remaining = MAX_FAILURES
     for reason, group in group_by_reason(failures):
@@ -177,7 +177,7 @@ def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield an HTML figure for each sampled utterance, or an error. ``shift`` is the frame shift in seconds."""
+    """Yield a figure for each sampled utterance, and an error if reading fails. ``shift`` is the frame shift in s."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

@@ -22,7 +22,10 @@ DASHES = ("", "7 4", "2 4")  # SVG dash patterns of the lines of a chart, which 
 
 
 def choose_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return up to ``count + 1`` round numbers from ``low`` to ``high`` for the ticks of an axis, or [low] if equal."""
+    """Return up to ``count + 1`` round numbers from ``low`` to ``high`` for the ticks of an axis.
+
+    Return [low] unless ``high - low`` is positive and finite.
+    """
     span = high - low
     if not span > 0 or not math.isfinite(span):
         return [low]
@@ -37,7 +40,10 @@ def _scale(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Return an SVG of ``content`` in axes with ranges ``x`` and ``y``. ``label`` describes it for screen readers."""
+    """Return an SVG with ``content`` in axes of the ranges ``x`` and ``y``, which ``names`` label.
+
+    ``label`` describes the picture for screen readers.
+    """
     parts = []
     for value in choose_ticks(*x, count=6):
         pixel = _scale(value, *x, LEFT, WIDTH - RIGHT)

@@ -27,7 +27,7 @@ from kaldi_compat.options.config import parse_real
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
     """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
 
-    For a different rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
+    For any other rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')

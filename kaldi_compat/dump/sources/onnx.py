@@ -46,7 +46,7 @@ class OnnxSource(ExtractorSource):
     is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:
-        """Return the model, its external files of weights, and the files of the preset before the model."""
+        """Return the model, its external files of weights, and the files of the preset that computes its input."""
         path = Path(self.options.onnx)
         names = _find_external_files(path, get_stamp(path))
         weights = {f"--onnx/{name}": path.parent / name for name in names}

@@ -94,10 +94,10 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filters (fft_bins, num_mel_bins). As in HTK, the first one loses a weight unless low_freq=0."""
+        """Compute the filters (fft_bins, num_mel_bins). As in HTK, filter 0 loses a weight unless low_freq=0."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
-            weights[weights[:, 0].nonzero()[:1], 0] = 0.0
+            weights[weights[:, 0].nonzero()[:1], 0] = 0.0  # The first weight that is not 0.
         return weights
 
 
@@ -322,7 +322,7 @@ class OnlineFeature:
         return self._discarded_count + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz.
+        """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz. Ignore an empty chunk.
 
         Raises:
             AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
