@@ -110,7 +110,7 @@ def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
 
 
 def _run_job(job: Job) -> int:
-    """Run a job, print its error or its summary, and return the exit status."""
+    """Install signal handlers, run a job, print its error or its summary, and return the exit status."""
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     install_signal_handlers(deadline)
     try:

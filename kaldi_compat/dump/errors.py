@@ -86,6 +86,6 @@ def remove_key(key: str, message: str) -> str:
     >>> remove_key("utt1", "Failed to compute features for utterance utt1: it is empty")
     'Failed to compute features: it is empty'
     """
-    name = re.escape(key)
-    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
-    return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)
+    word = re.escape(key)
+    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{word}(?:: | )", "", message)
+    return re.sub(rf" (?:\({word}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {word}(?!\S*/))", "", message)

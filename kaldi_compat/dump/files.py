@@ -61,7 +61,7 @@ def make_directory(path: Path) -> None:
 
 
 def check_archive_path(path: Path) -> None:
-    """Raise :class:`OutputError` unless an archive can be put at this path, or at the target of a link at this path.
+    """Raise :class:`OutputError` unless an archive can be put at ``path``, or at its target if it is a link.
 
     A link to a file of the same name is accepted, since ``utils/create_data_link.pl`` makes such links to other disks.
     """

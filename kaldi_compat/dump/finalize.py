@@ -271,7 +271,7 @@ def convert_output(layout: Layout, output: str, format_name: str) -> str:
     """Convert an output to the format ``format_name`` with ``ark convert``, unless it has no entries.
 
     Returns:
-        The name of the target if the target is incomplete, otherwise "".
+        the name of the target if the target is incomplete, otherwise "".
 
     Raises:
         KeyboardInterrupt: the conversion was interrupted.
@@ -296,6 +296,7 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
 
 
 def _join_files(sources: Sequence[Path], target: Path) -> None:
+    """Write the contents of the files ``sources``, one after the other, to ``target``."""
     with open_whole_file(target) as out:
         for source in sources:
             for chunk in read_in_chunks(source):

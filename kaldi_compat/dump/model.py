@@ -138,7 +138,7 @@ class DeviceExtractor:
             self.source.prepare_after_first_call(self.device)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
+        """Return True for an error about exhausted memory of the CPU or GPU, and release the GPU's unused memory."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.release_after_memory_error(error))
 
@@ -203,7 +203,7 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe the parts without a digest: "file (TextIOWrapper) and 2 more". ``opaque`` maps their names to reasons."""
+    """Describe parts without a digest, as in "file (TextIOWrapper) and 2 more". ``opaque`` maps parts to reasons."""
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 

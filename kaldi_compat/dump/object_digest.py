@@ -255,7 +255,7 @@ class _Walk:
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value that refers to no other value, apart from extra attributes, or otherwise None."""
+        """Return the node of a value that refers to others only by attributes of the user, or None for other values."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]
@@ -459,7 +459,7 @@ def _list_slots(kind: type) -> list[str]:
 
 
 def _list_class_children(kind: type) -> Iterator[Child]:
-    """Yield the name and value of each attribute of the user's classes among a class and its bases.
+    """Yield the name and value of each attribute of a class, and of each of its bases that the user has defined.
 
     Also yield the names of the other bases, and a metaclass of the user's code.
     """

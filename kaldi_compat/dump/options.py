@@ -187,7 +187,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
 
     Raises:
-        OptionError: the value does not have this form, or the number is not from 1 to the count.
+        OptionError: the value has a different form, or the number is not from 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))

@@ -89,7 +89,7 @@ def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
 
 
 def select_copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of the configuration files that a dump copies to ``<data>/conf``, like Kaldi's scripts."""
+    """Return the texts, by name, that a dump copies to ``<data>/conf``: like Kaldi's scripts, all but PROCESS_CONF."""
     return {name: text for name, text in confs.items() if name != PROCESS_CONF}
 
 
@@ -105,7 +105,7 @@ def get_conf_path(job: Job, name: str) -> Path:
 
 
 def has_text(path: Path, text: str) -> bool:
-    """Return True if a file exists and has exactly this text."""
+    """Return True if a file exists, and its content is exactly ``text``."""
     return path.is_file() and path.read_bytes() == encode_name(text)
 
 

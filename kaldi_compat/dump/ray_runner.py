@@ -66,7 +66,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return the job with absolute paths, since a worker has a different working directory."""
+    """Return the job with absolute paths, since a Ray worker starts in a different working directory."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
@@ -128,13 +128,13 @@ def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) 
         return ""
     # Ray lets a worker see only the GPU that it assigns, under this name.
     device = "cuda:0" if job.options.on_gpu else CPU
-    name = f"{job} {plan.settings}"
+    runner_key = f"{job} {plan.settings}"
     try:
-        if name not in _runners:
+        if runner_key not in _runners:
             prepare_device(device, job.options.max_device_memory)
-            _runners[name] = ShardRunner(job, plan, device, owns_process=True)
+            _runners[runner_key] = ShardRunner(job, plan, device, owns_process=True)
         if shard:
-            _runners[name](shard)
+            _runners[runner_key](shard)
     except Exception as error:
         return str(convert_to_user_error(error))
     return ""

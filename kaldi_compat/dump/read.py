@@ -87,7 +87,7 @@ ReadResult = list[Audio | Failure | Lines]
 def list_tasks(
     job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
-    """Yield the files to read for an archive, in order, and a failure for each invalid line.
+    """Yield the files to read for an archive, in order, and failures for invalid segments or missing recordings.
 
     Args:
         job, plan, shard: identify the list of utterances.
@@ -273,7 +273,7 @@ class Clock:
 
 
 def get_max_waiting_bytes(options: DumpOptions) -> int:
-    """Return how many bytes of audio may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
+    """Return the bytes of audio that may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
     if not options.on_gpu:
         return MAX_WAITING_BYTES
     return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))

@@ -121,10 +121,9 @@ def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
-    """Return an SVG of a matrix (frames, dim) with axes, from dark (smallest finite value) to light (largest).
+    """Return an SVG of ``values`` (frames, dim) with axes, from dark (smallest finite value) to light (largest).
 
     Args:
-        values: matrix (frames, dim).
         frame_shift: time between the starts of consecutive frames in seconds.
         columns: label of the vertical axis.
         title: description of the picture for screen readers.

@@ -161,7 +161,7 @@ def group_entries(
 ) -> Iterator[list[AudioOrFailure]]:
     """Group consecutive entries into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
 
-    An entry beyond these limits is a batch by itself. Batches are not padded, so lengths need not be similar, and
+    An entry that exceeds a limit is a batch by itself. Batches are not padded, so lengths need not be similar, and
     results keep the order of the list.
     """
     batch: list[AudioOrFailure] = []

@@ -193,7 +193,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker process with exit status ``code``; -9 says that SIGKILL has killed it."""
+    """Describe the unexpected end of a worker from its exit status: -9 for SIGKILL, None if it has not ended yet."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:

@@ -64,7 +64,7 @@ class PresetSource(ExtractorSource):
 
 
 def wrap_frontend(frontend: Any, device: str) -> Extractor:
-    """Return the extractor for a front end, which takes arrays or, if it has parameters, tensors of torch."""
+    """Return the extractor for a front end, which computes padded batches on a GPU, but single utterances on a CPU."""
     name, shift = frontend.preset.name, compute_frame_shift(frontend)
     if device != CPU:
         return Extractor(wrap_padded_function(frontend, device), name, frontend.sampling_rate, shift)

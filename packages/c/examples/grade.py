@@ -53,8 +53,8 @@ def run_example(example: str, reads_file: bool, audio: str, options: dict[str, A
 
 def main() -> None:
     """Run the example on each test vector of a ``list.json``, and save its features under the name in the list."""
-    *flags, example, vectors = sys.argv[1:]
-    for vector in json.loads(Path(vectors).read_text(encoding="utf-8")):
+    *flags, example, list_path = sys.argv[1:]
+    for vector in json.loads(Path(list_path).read_text(encoding="utf-8")):
         features = run_example(example, "--file" in flags, vector["audio"], vector["options"])
         if features is not None:
             np.save(vector["out"], features)
