@@ -93,7 +93,7 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Replace an OSError of the ``with`` block with an :class:`OutputError` that names the file."""
+    """Convert an OSError of the ``with`` block to an :class:`OutputError` that names the file."""
     try:
         yield
     except OSError as error:

@@ -28,9 +28,9 @@ def hash_utterance(seed: int, key: str) -> int:
 def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Compute the ``rand_r()`` states for the dithering of frames with SplitMix64, and return them as int32.
 
-    ``frames`` has the index of each frame in its utterance, and the result has the shape of ``frames``. ``state`` is
-    the 64-bit state of one utterance (from :func:`hash_utterance`), or an array with a state for each frame. See
-    Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014.
+    ``frames`` has the index of each frame in its utterance, and the shape of the result. ``state`` is the 64-bit state
+    of the utterance, or of each frame's utterance. See Steele, Lea and Flood, Fast splittable pseudorandom number
+    generators, 2014.
     """
     with np.errstate(over="ignore"):
         words = np.asarray(state, np.uint64) + _GOLDEN * (frames + 1).astype(np.uint64)

@@ -459,7 +459,7 @@ def _list_slots(kind: type) -> list[str]:
 
 
 def _list_class_children(kind: type) -> Iterator[Child]:
-    """Yield the name and value of each attribute of a class, and of each of its bases that the user has defined.
+    """Yield the name and value of each attribute that a class and its bases define in the user's code.
 
     Also yield the names of the other bases, and a metaclass of the user's code.
     """

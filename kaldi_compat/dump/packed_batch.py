@@ -78,7 +78,7 @@ class PinnedMemory(RowMemory):
         self.lead, self.alignment = HEADER_BYTES, 2 * shift  # A sample has 2 bytes.
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return at least ``size`` bytes: pinned memory, which ``tensor`` refers to, or else ordinary memory."""
+        """Return at least ``size`` bytes, in ordinary memory (``tensor`` is None) if pinned memory is exhausted."""
         memory = allocate_host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)

@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on the Ray cluster of this process, or else on the cluster at ``--address``."""
+    """Write archives of a plan on the Ray cluster to which this process is connected, otherwise at ``--address``."""
     import ray
 
     must_connect = not ray.is_initialized()

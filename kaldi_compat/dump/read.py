@@ -149,7 +149,6 @@ class TaskReader:
         memory: function that returns the memory into which a thread reads wave files. None for ordinary memory.
 
     Attributes:
-        options: options of the dump.
         lines_at_once: number of lines to read together, which is adapted to the sizes of earlier files.
     """
 

@@ -66,7 +66,7 @@ def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], nam
 
 
 def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
-    """Return HTML that shows lines with different dash patterns over a common axis, and a legend with their names.
+    """Return HTML that shows lines in different dash patterns over a common axis, and a legend of their names.
 
     Args:
         x: positions (points,) of the values on the horizontal axis.
@@ -109,7 +109,7 @@ def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str
 
 
 def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
-    """Return an HTML table with one row for each (name, value): the name, a bar, and the value with its unit."""
+    """Return an HTML table of ``rows`` (name, value): each row shows the name, a bar, and the value with ``unit``."""
     largest = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'
