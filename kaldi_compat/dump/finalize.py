@@ -126,7 +126,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     if disk_count == 0:
         return
     # As in Kaldi's script, the numbers in the archive's name select the disk, with factors coprime to the disk count.
-    factors = [n for n in range(1, disk_count + 1) if np.gcd(n, disk_count) == 1]
+    factors = [factor for factor in range(1, disk_count + 1) if np.gcd(factor, disk_count) == 1]
     numbers = [int(digits) for digits in re.findall(r"[0-9]+", archive.name)]
     disk = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disk_count + 1
     archive.unlink(missing_ok=True)

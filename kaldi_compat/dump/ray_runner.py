@@ -86,12 +86,12 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
         if message := _get_result(ray, task.remote(job, plan, None, directory), "the extractor was not compared"):
             raise DumpError(message)
         return
-    waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
+    shards_by_reference = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
-        while waiting:
-            finished_references, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+        while shards_by_reference:
+            finished_references, _ = ray.wait(list(shards_by_reference), timeout=SECONDS_BETWEEN_LOOKS)
             for reference in finished_references:
-                shard = waiting.pop(reference)
+                shard = shards_by_reference.pop(reference)
                 message = _get_result(ray, reference, f"archive {shard.number} was not written")
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
@@ -102,7 +102,7 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
                     )
                 monitor.record_complete_archive(manifest)
     finally:
-        for reference in waiting:
+        for reference in shards_by_reference:
             ray.cancel(reference, force=True)
 
 

@@ -189,7 +189,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read a block of lines from index ``first``, or return None if it is impossible, or if audio is too long."""
+        """Read lines from index ``first`` as a block. Return None if they cannot form a block, or audio is too long."""
         if not hasattr(self._local, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()
@@ -301,11 +301,11 @@ def read_tasks_ahead(
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read")
     try:
-        waiting = iter(tasks)
+        unread_tasks = iter(tasks)
         file_count = 0
         while True:
             while len(pending) < threads or (file_count < max_files and (len(pending) + 1) * largest <= max_bytes):
-                if (task := next(waiting, None)) is None:
+                if (task := next(unread_tasks, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1
                 pending.append((count, pool.submit(measure_read, task)))

@@ -131,10 +131,10 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
     """Return HTML that lists failures (key, reason) by reason: MAX_FAILURES at most, but at least one per reason."""
     groups = []
-    remaining = MAX_FAILURES
+    remaining_count = MAX_FAILURES
     for reason, group in group_by_reason(failures):
-        visible = group[: max(remaining, 1)]
-        remaining -= len(visible)
+        visible = group[: max(remaining_count, 1)]
+        remaining_count -= len(visible)
         count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
         groups.append(
             f"<details><summary><b>{count}</b>: {_escape(reason)} (first: {_escape(group[0][0])})</summary>"
