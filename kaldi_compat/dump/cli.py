@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised fork."""
+    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised child."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:

@@ -138,7 +138,7 @@ class DeviceExtractor:
             self.source.prepare_after_first_call(self.device)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Return True for an error about exhausted memory of the CPU or GPU, and release the GPU's unused memory."""
+        """Return True for an error about exhausted memory. Release unused GPU memory if torch has raised the error."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.release_after_memory_error(error))
 
@@ -147,7 +147,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return the arrays of ``output``, an array or a dictionary, by name, with float matrices pooled or labeled."""
+        """Return the arrays of ``output``, an array or a dictionary of them, by name, after :meth:`_reduce_matrix`."""
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")

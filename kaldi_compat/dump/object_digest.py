@@ -255,7 +255,7 @@ class _Walk:
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value that refers to others only by attributes of the user, or None for other values."""
+        """Return the node of a value without references, apart from extra attributes, or None for any other value."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]

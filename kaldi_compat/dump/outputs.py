@@ -89,7 +89,7 @@ def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
 
 
 def select_copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts, by name, that a dump copies to ``<data>/conf``: like Kaldi's scripts, all but PROCESS_CONF."""
+    """Return the configuration texts that a dump copies to ``<data>/conf``: all except PROCESS_CONF, as in Kaldi."""
     return {name: text for name, text in confs.items() if name != PROCESS_CONF}
 
 

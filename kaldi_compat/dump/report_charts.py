@@ -40,7 +40,7 @@ def _scale(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Return an SVG with ``content`` in axes of the ranges ``x`` and ``y``, which ``names`` label.
+    """Return an SVG with the elements ``content`` in axes of the ranges ``x`` and ``y``, which ``names`` label.
 
     ``label`` describes the picture for screen readers.
     """
