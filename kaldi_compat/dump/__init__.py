@@ -36,10 +36,11 @@ def dump(
     Args:
         data: data directory with wav.scp, and optionally segments.
         extractor: a feature such as "fbank", a preset such as "zipformer", ``"package.module:name"``,
-            ``"path/to/file.py:name"``, or a callable object. Omit the extractor with ``transformers=`` or ``onnx=``.
+            ``"path/to/file.py:name"``, or a callable that maps a list of float32 audio (T,), from -1 to 1, to a list of
+            arrays. Omit the extractor with ``transformers=`` or ``onnx=``.
         log: directory of the plan and the logs, ``<data>/log`` by default.
         archives: directory of the archives, ``<data>/data`` by default.
-        name: name of an extractor object, which becomes a part of file names. The default is the name of its class.
+        name: name of an extractor object in file names. The default is the name of the function or of its class.
         options: options of the program, such as ``nj=8``, ``device="cuda"`` or ``resume=True``, and options of a
             feature, such as ``num_mel_bins=80``.
 

@@ -133,8 +133,8 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     options = _make_options({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
     feature_argument = [] if options.source else ["<feature>"]
     if options.source and line.arguments[:1] and is_feature(line.arguments[0]):
-        name = line.arguments[0]
-        raise UsageError(f"{name} is a feature, but --{options.source} names what to compute: remove {name}")
+        extra = line.arguments[0]
+        raise UsageError(f"{extra} is a feature, but --{options.source} names what to compute: remove {extra}")
     if not len(feature_argument) < len(line.arguments) <= len(feature_argument) + 3:
         actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
         expected = " ".join([*feature_argument, "<data> [<log> [<archives>]]"])

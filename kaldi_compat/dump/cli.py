@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised process."""
+    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised child."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
@@ -110,7 +110,7 @@ def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
 
 
 def _run_job(job: Job) -> int:
-    """Run a job, print its error or its summary, and return the exit status."""
+    """Install signal handlers, run a job, print its error or its summary, and return the exit status."""
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     install_signal_handlers(deadline)
     try:
@@ -325,20 +325,20 @@ def run_dump(job: Job) -> Outcome:
             _choose_runner(job)(job, plan, missing_shards, monitor)
         finally:
             monitor.close()
-        complete = list_complete_archives(job, plan)
-        if lost := [shard.number for shard in shards if shard.number not in complete]:
+        counts = list_complete_archives(job, plan)
+        if lost := [shard.number for shard in shards if shard.number not in counts]:
             raise DumpError(
                 f"archive {lost[0]} is not complete: check whether another dump into {job.layout.archives} is running, "
                 "then create the missing archives with --resume"
             )
-        if remaining_count := len(plan.shards) - len(complete):
+        if remaining_count := len(plan.shards) - len(counts):
             archives = "archive is" if remaining_count == 1 else "archives are"
             _say(f"part {number} of {parts} is done; {remaining_count} {archives} left to other parts")
-            if failed_in := [shard.number for shard in shards if complete[shard.number][2]]:
+            if failed_in := [shard.number for shard in shards if counts[shard.number][2]]:
                 log = job.layout.get_file_of_archive(failed_in[0], "log")
                 more_logs = f" and {len(failed_in) - 1} more log{'s' * (len(failed_in) > 2)}" if failed_in[1:] else ""
                 _say(f"the failed utterances of this part are listed in {log}{more_logs}")
-            return Outcome(sum(count - failed for count, _, failed in complete.values()), 0, (), 0.0, {})
+            return Outcome(sum(count - failed for count, _, failed in counts.values()), 0, (), 0.0, {})
         InputWatch(job, plan.settings, stamps).check()
         outcome = finalize_dump(job, plan)
         print_summary(job, outcome, monitor)
@@ -352,7 +352,7 @@ def run_dump(job: Job) -> Outcome:
 
 
 def _choose_runner(job: Job) -> Any:
-    """Return the function that computes the missing archives: with processes of this machine, or with Ray."""
+    """Return the function that computes the missing archives, in processes of this machine or on a Ray cluster."""
     if job.options.runner == "local":
         return write_archives_locally
     from kaldi_compat.dump.ray_runner import write_archives_on_ray
@@ -458,14 +458,14 @@ def read_resumed_plan(job: Job) -> DumpPlan:
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}
     failed_shards = [number for number, manifest in manifests.items() if manifest and manifest.failures]
-    current = update_plan(plan, job, layout.plan, failed_shards)
+    updated_plan = update_plan(plan, job, layout.plan, failed_shards)
     if options.retry_failed:
         for number in {shard.number for shard in plan.select_part(*options.part)}.intersection(failed_shards):
             layout.get_manifest(number).unlink(missing_ok=True)
             _say(f"archive {number} is created again, because some of its utterances failed")
-    if current != plan:
-        write_plan(current, layout.plan)
-    return current
+    if updated_plan != plan:
+        write_plan(updated_plan, layout.plan)
+    return updated_plan
 
 
 def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:

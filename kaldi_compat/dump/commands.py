@@ -143,7 +143,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     Raises:
         PipeError: commands are refused, the command cannot be started, it exceeded the limit before the object was
             complete, or it failed and its output is invalid.
-        ArkError: the command succeeded, but its output is invalid.
+        ArkError: the output is invalid, although the command did not fail.
     """
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)

@@ -98,7 +98,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     """Parse the texts of configuration files, as :func:`read_confs` returns them, into options of Kaldi's programs.
 
     Returns:
-        Options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
+        options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
 
     Raises:
         OptionError: an option is invalid, or has no effect in a dump.

@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Return the encoded features, and a failure for each utterance that cannot be encoded."""
+        """Encode features that are not encoded yet. Return them, and a failure for each utterance that fails."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
@@ -54,16 +54,16 @@ class Encoder:
             packed = _pack_uncompressed(block)
         return _make_encoded(features, packed, block.shapes[:, 0])
 
-    def _encode_matrices(self, features: ArrayBlock) -> PackedBlock | None:
+    def _encode_matrices(self, block: ArrayBlock) -> PackedBlock | None:
         """Encode all matrices of a block. Return None if a matrix is empty or cannot be compressed."""
-        if not features.shapes.all():
+        if not block.shapes.all():
             return None
         if self.method is not None:
-            return compressed_block(features, self.method)
-        return _pack_uncompressed(features)
+            return compressed_block(block, self.method)
+        return _pack_uncompressed(block)
 
     def _encode_single_matrix(self, features: Features) -> Encoded | Failure:
-        """Encode the matrix of one utterance. Write it uncompressed, with a warning, if it cannot be compressed."""
+        """Encode the matrix of one utterance: uncompressed, with a warning, if it cannot be compressed."""
         key, matrix, first_codec = features.key, features.value, self.compressing_codec or self.matrix_codec
         try:
             try:
@@ -96,6 +96,7 @@ def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
 
 
 def _encode_object(codec_of_value: Codec[Any], value: Any) -> bytes:
+    """Return the bytes of an object in Kaldi's binary format, without a key."""
     sink = io.BytesIO()
     codec_of_value.write(sink, value, binary=True)
     return sink.getvalue()

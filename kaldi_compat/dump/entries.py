@@ -119,9 +119,9 @@ class Audio(Utterances):
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Make the audio of the utterance at position ``index`` of the archive's list.
+        """Make the audio of one utterance. ``index`` is its position in the list of utterances of the archive.
 
-        ``place`` is the place of the samples in memory from which a device can copy, or None for other memory.
+        ``place`` says where the samples are if a device can copy from their memory. It is None for other memory.
         """
         return cls(index, create_block([key], [wave]), place)
 

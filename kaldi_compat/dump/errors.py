@@ -15,7 +15,7 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error in one line: its message, after the file of an OSError, or its class if it has no message."""
+    """Format an error in one line: an OSError's file and reason, otherwise the message, or the class if it is empty."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:
@@ -86,6 +86,6 @@ def remove_key(key: str, message: str) -> str:
     >>> remove_key("utt1", "Failed to compute features for utterance utt1: it is empty")
     'Failed to compute features: it is empty'
     """
-    name = re.escape(key)
-    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
-    return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)
+    word = re.escape(key)
+    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{word}(?:: | )", "", message)
+    return re.sub(rf" (?:\({word}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {word}(?!\S*/))", "", message)

@@ -44,7 +44,7 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start to compute a batch. Return a function that waits for the features and failures, in any order."""
+        """Start to compute a batch. Return a function that waits for the results, and returns them in any order."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None

@@ -61,7 +61,7 @@ def make_directory(path: Path) -> None:
 
 
 def check_archive_path(path: Path) -> None:
-    """Raise :class:`OutputError` unless an archive can be put at this path, or at the target of a link at this path.
+    """Raise :class:`OutputError` unless an archive can be put at ``path``, or at its target if it is a link.
 
     A link to a file of the same name is accepted, since ``utils/create_data_link.pl`` makes such links to other disks.
     """
@@ -93,7 +93,7 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Replace an OSError of the ``with`` block with an :class:`OutputError` that names the file."""
+    """Convert an OSError of the ``with`` block to an :class:`OutputError` that names the file."""
     try:
         yield
     except OSError as error:

@@ -110,7 +110,7 @@ def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int])
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Replace an archive with a link to a file on a disk, which is chosen as in ``utils/create_data_link.pl``.
+    """Replace an archive with a link to a file on the disk that ``utils/create_data_link.pl`` would choose.
 
     The disks are the directories 1, 2, 3 and so on in ``storage``. Without such directories, do nothing.
 
@@ -126,7 +126,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     if disk_count == 0:
         return
     # As in Kaldi's script, the numbers in the archive's name select the disk, with factors coprime to the disk count.
-    factors = [n for n in range(1, disk_count + 1) if np.gcd(n, disk_count) == 1]
+    factors = [factor for factor in range(1, disk_count + 1) if np.gcd(factor, disk_count) == 1]
     numbers = [int(digits) for digits in re.findall(r"[0-9]+", archive.name)]
     disk = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disk_count + 1
     archive.unlink(missing_ok=True)
@@ -177,11 +177,11 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """Copy the configuration files to ``<data>/conf``.
 
-    A file there that this dump has read is not replaced. If options of the command line have changed the text, it is
-    written to the log directory.
+    A file there that this dump has read is not replaced. If options of the command line have changed its text, the new
+    text is written to the log directory.
 
     Returns:
-        a warning for each file that was not replaced.
+        a warning for each text that was written to the log directory.
     """
     warnings = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():
@@ -271,7 +271,7 @@ def convert_output(layout: Layout, output: str, format_name: str) -> str:
     """Convert an output to the format ``format_name`` with ``ark convert``, unless it has no entries.
 
     Returns:
-        The name of the target if the target is incomplete, otherwise "".
+        the name of the target if the target is incomplete, otherwise "".
 
     Raises:
         KeyboardInterrupt: the conversion was interrupted.
@@ -296,6 +296,7 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
 
 
 def _join_files(sources: Sequence[Path], target: Path) -> None:
+    """Write the contents of the files ``sources``, one after the other, to ``target``."""
     with open_whole_file(target) as out:
         for source in sources:
             for chunk in read_in_chunks(source):

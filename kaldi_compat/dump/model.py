@@ -138,7 +138,7 @@ class DeviceExtractor:
             self.source.prepare_after_first_call(self.device)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
+        """Return True for an error about exhausted memory. Release unused GPU memory if torch has raised the error."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.release_after_memory_error(error))
 
@@ -147,7 +147,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Convert an array, or a dictionary of arrays, to arrays by name, after the pooling or labeling of matrices."""
+        """Return the arrays of ``output``, an array or a dictionary of them, by name, after :meth:`_reduce_matrix`."""
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")
@@ -155,7 +155,10 @@ class DeviceExtractor:
         return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
     def _reduce_matrix(self, value: Array) -> Array:
-        """Return the mean row of a matrix for ``--pool``, the labels of its rows for ``--kmeans``, else the value."""
+        """Return the mean row of a float matrix for ``--pool``, or the labels of its rows for ``--kmeans``.
+
+        Return other values unchanged. Raise ValueError if the matrix is empty or does not have the centroids' columns.
+        """
         if value.ndim == 2 and value.dtype == np.float32 and (self.options.pool or self.centroids is not None):
             self.has_reduced = True
             if not len(value):
@@ -200,7 +203,7 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe ``opaque``, which maps parts without a digest to reasons, such as "file (TextIOWrapper) and 2 more"."""
+    """Describe parts without a digest, as in "file (TextIOWrapper) and 2 more". ``opaque`` maps parts to reasons."""
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
@@ -355,7 +358,7 @@ def _find_batching(
 def _describe_difference(
     model: DeviceExtractor, audio: list[Array], rates: list[int], single_outputs: list[dict[str, Any]]
 ) -> str | None:
-    """Describe how the outputs of a batch differ from the outputs of single calls. Return None if they nearly agree."""
+    """Describe how a batch's outputs differ from ``single_outputs``. Return None if they agree within a tolerance."""
     differences = [0.0]
     try:
         batch_outputs = model([samples.copy() for samples in audio], rates)
@@ -527,7 +530,7 @@ class ExtractorComputer:
         return self._prepare_audio(audio)
 
     def _prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Return a copy of the first channel, scaled to -1 to 1, at the sampling rate of the extractor."""
+        """Return a copy of the first channel, scaled to -1 to 1, and resampled if the extractor declares its rate."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         rate = float(wave.sample_frequency)
         samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
@@ -536,9 +539,9 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Remove the first utterances of ``waiting`` that may share a batch of ``max_seconds`` of padded audio.
+        """Remove and return the first utterances of ``waiting`` that may share a batch. There is at least one.
 
-        Return these utterances. ``waiting`` is sorted by length.
+        ``waiting`` is sorted by length. A padded batch of several utterances has at most ``max_seconds`` of audio.
         """
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
@@ -557,8 +560,8 @@ class ExtractorComputer:
     def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[FeaturesOrFailure]:
         """Compute a group of utterances, and return the results.
 
-        If memory runs out, put the group back into ``waiting``, and halve the size of batches. After another error,
-        compute the utterances one by one, so that only an utterance with an error fails.
+        If memory runs out for several utterances, put them back into ``waiting``, and halve the size of batches. After
+        another error, compute the utterances one by one, so that only an utterance with an error fails.
         """
         try:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])

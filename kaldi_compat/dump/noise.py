@@ -20,16 +20,17 @@ _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D
 
 
 def hash_utterance(seed: int, key: str) -> int:
-    """Return the 64-bit state of the noise of the utterance ``key`` in a job with this ``seed``."""
+    """Hash the ``seed`` of a job and the ``key`` of an utterance to a 64-bit state for :func:`compute_frame_seeds`."""
     text = f"{seed} {key}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return the ``rand_r()`` states of frames by SplitMix64, from the 64-bit states of their utterances.
+    """Compute the ``rand_r()`` states for the dithering of frames with SplitMix64, and return them as int32.
 
-    ``frames`` has the index of each frame in its utterance. The result has its shape. ``state`` is one state or an
-    array of this shape. See Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014.
+    ``frames`` has the index of each frame in its utterance, and the shape of the result. ``state`` is the 64-bit state
+    of the utterance, or of each frame's utterance. See Steele, Lea and Flood, Fast splittable pseudorandom number
+    generators, 2014.
     """
     with np.errstate(over="ignore"):
         words = np.asarray(state, np.uint64) + _GOLDEN * (frames + 1).astype(np.uint64)

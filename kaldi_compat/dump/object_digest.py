@@ -255,7 +255,7 @@ class _Walk:
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value that refers to no other value, apart from extra attributes, or otherwise None."""
+        """Return the node of a value without references, apart from extra attributes, or None for any other value."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]
@@ -442,7 +442,7 @@ def _normalize(value: Any) -> Any:
 
 
 def _convert_to_container(value: Any) -> Any:
-    """Convert an object whose class derives from a container to this container, without calling the user's methods."""
+    """Convert an instance of a subclass of a container to the container class, without calling the user's methods."""
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
     return dict(dict.items(value)) if base is dict else base(base.__iter__(value))  # type: ignore[arg-type]
 
@@ -459,7 +459,7 @@ def _list_slots(kind: type) -> list[str]:
 
 
 def _list_class_children(kind: type) -> Iterator[Child]:
-    """Yield the name and value of each attribute of the user's classes among a class and its bases.
+    """Yield the name and value of each attribute that a class and its bases define in the user's code.
 
     Also yield the names of the other bases, and a metaclass of the user's code.
     """
@@ -526,7 +526,7 @@ def _digest_constant(value: Any) -> bytes:
 def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
     """List the values that pickle would store for a C object, such as a random generator.
 
-    The result is that of :meth:`_Walk.list_children`. Iterators and objects that pickle refuses have no state.
+    The result has the form of :meth:`_Walk.list_children`. Iterators and objects that pickle refuses have no state.
     """
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True

@@ -187,7 +187,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
 
     Raises:
-        OptionError: the value does not have this form, or the number is not from 1 to the count.
+        OptionError: the value has a different form, or the number is not from 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))
@@ -236,7 +236,7 @@ class Layout:
         )
 
     def get_archive(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the archive of one output for the shard with this number, counted from 1."""
+        """Return the path of the archive of one output for the shard number ``shard``, counted from 1."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 

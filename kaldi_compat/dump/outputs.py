@@ -89,12 +89,15 @@ def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
 
 
 def select_copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of the configuration files that a dump copies to ``<data>/conf``, like Kaldi's scripts."""
+    """Return the configuration texts that a dump copies to ``<data>/conf``: all except PROCESS_CONF, as in Kaldi."""
     return {name: text for name, text in confs.items() if name != PROCESS_CONF}
 
 
 def get_conf_path(job: Job, name: str) -> Path:
-    """Return the path for a configuration file's copy: ``<data>/conf/<name>``, or in the log folder if that is read."""
+    """Return the path to which the dump copies the configuration file ``name``.
+
+    It is ``<data>/conf/<name>``, or a file in the log folder if the job reads ``<data>/conf/<name>`` itself.
+    """
     path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         return job.layout.log / f"{job.layout.log_stem}.{name}"
@@ -102,7 +105,7 @@ def get_conf_path(job: Job, name: str) -> Path:
 
 
 def has_text(path: Path, text: str) -> bool:
-    """Return True if a file exists and has exactly this text."""
+    """Return True if a file exists, and its content is exactly ``text``."""
     return path.is_file() and path.read_bytes() == encode_name(text)
 
 

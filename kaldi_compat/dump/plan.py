@@ -207,12 +207,12 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     changes = {name: False for name in ("feature", "program") if old[name] != new[name]}
     changes |= {name: False for name, _, _ in _find_differences(old["inputs"], new["inputs"])}
     for conf, *texts in _find_differences(old["confs"], new["confs"]):
-        options = None
+        value_pairs = None
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
-                options = compare_values(job, conf, *texts)
-        option_changes = {name: _can_only_add_features(name, *values) for name, values in (options or {}).items()}
-        changes |= {conf: False} if options is None else option_changes
+                value_pairs = compare_values(job, conf, *texts)
+        option_changes = {name: _can_only_add_features(name, *pair) for name, pair in (value_pairs or {}).items()}
+        changes |= {conf: False} if value_pairs is None else option_changes
     for name, *values in _find_differences(old["options"], new["options"]):
         flag = "device (CPU or GPU)" if name == "processor" else normalize(name)
         changes[flag] = _can_only_add_features(flag, *values)

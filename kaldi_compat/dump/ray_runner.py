@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on the Ray cluster of this process, or else on the cluster at ``--address``."""
+    """Write archives of a plan on the Ray cluster to which this process is connected, otherwise at ``--address``."""
     import ray
 
     must_connect = not ray.is_initialized()
@@ -66,7 +66,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return the job with absolute paths, since a worker has a different working directory."""
+    """Return the job with absolute paths, since a Ray worker starts in a different working directory."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
@@ -86,12 +86,12 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
         if message := _get_result(ray, task.remote(job, plan, None, directory), "the extractor was not compared"):
             raise DumpError(message)
         return
-    waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
+    shards_by_reference = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
-        while waiting:
-            finished_references, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+        while shards_by_reference:
+            finished_references, _ = ray.wait(list(shards_by_reference), timeout=SECONDS_BETWEEN_LOOKS)
             for reference in finished_references:
-                shard = waiting.pop(reference)
+                shard = shards_by_reference.pop(reference)
                 message = _get_result(ray, reference, f"archive {shard.number} was not written")
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
@@ -102,7 +102,7 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
                     )
                 monitor.record_complete_archive(manifest)
     finally:
-        for reference in waiting:
+        for reference in shards_by_reference:
             ray.cancel(reference, force=True)
 
 
@@ -128,13 +128,13 @@ def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) 
         return ""
     # Ray lets a worker see only the GPU that it assigns, under this name.
     device = "cuda:0" if job.options.on_gpu else CPU
-    name = f"{job} {plan.settings}"
+    runner_key = f"{job} {plan.settings}"
     try:
-        if name not in _runners:
+        if runner_key not in _runners:
             prepare_device(device, job.options.max_device_memory)
-            _runners[name] = ShardRunner(job, plan, device, owns_process=True)
+            _runners[runner_key] = ShardRunner(job, plan, device, owns_process=True)
         if shard:
-            _runners[name](shard)
+            _runners[runner_key](shard)
     except Exception as error:
         return str(convert_to_user_error(error))
     return ""

@@ -87,7 +87,7 @@ ReadResult = list[Audio | Failure | Lines]
 def list_tasks(
     job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
-    """Yield the files to read for an archive, in order, and a failure for each invalid line.
+    """Yield the files to read for an archive, in order, and failures for invalid segments or missing recordings.
 
     Args:
         job, plan, shard: identify the list of utterances.
@@ -149,7 +149,6 @@ class TaskReader:
         memory: function that returns the memory into which a thread reads wave files. None for ordinary memory.
 
     Attributes:
-        options: options of the dump.
         lines_at_once: number of lines to read together, which is adapted to the sizes of earlier files.
     """
 
@@ -190,7 +189,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read a block of lines from index ``first``. Return None if it must be read alone, or audio is too long."""
+        """Read lines from index ``first`` as a block. Return None if they cannot form a block, or audio is too long."""
         if not hasattr(self._local, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()
@@ -223,7 +222,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of an utterance, a segment or a whole recording. Return a failure for an invalid segment."""
+    """Return the audio of ``segment``, or of the whole recording if it is None, or a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -273,7 +272,7 @@ class Clock:
 
 
 def get_max_waiting_bytes(options: DumpOptions) -> int:
-    """Return how many bytes of audio may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
+    """Return the bytes of audio that may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
     if not options.on_gpu:
         return MAX_WAITING_BYTES
     return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))
@@ -289,9 +288,9 @@ def read_tasks_ahead(
 ) -> Generator[AudioOrFailure]:
     """Yield the results of the tasks in order, while threads already read the next tasks.
 
-    The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if
-    audio of the size of the largest task so far would exceed ``max_bytes``. ``clock`` measures the calls of ``read``,
-    which reads one task.
+    The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if the
+    tasks would exceed ``max_bytes`` when each is as large as the largest task so far. ``clock`` measures the calls of
+    ``read``, which reads one task.
     """
     largest = 1  # Size in bytes of the audio of the largest task so far.
     pending: deque[tuple[int, Future[ReadResult]]] = deque()
@@ -302,11 +301,11 @@ def read_tasks_ahead(
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read")
     try:
-        waiting = iter(tasks)
+        unread_tasks = iter(tasks)
         file_count = 0
         while True:
             while len(pending) < threads or (file_count < max_files and (len(pending) + 1) * largest <= max_bytes):
-                if (task := next(waiting, None)) is None:
+                if (task := next(unread_tasks, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1
                 pending.append((count, pool.submit(measure_read, task)))

@@ -129,12 +129,12 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (utterance, reason) by reason: at most MAX_FAILURES, but one of each reason."""
+    """Return HTML that lists failures (key, reason) by reason: MAX_FAILURES at most, but at least one per reason."""
     groups = []
-    remaining = MAX_FAILURES
+    remaining_count = MAX_FAILURES
     for reason, group in group_by_reason(failures):
-        visible = group[: max(remaining, 1)]
-        remaining -= len(visible)
+        visible = group[: max(remaining_count, 1)]
+        remaining_count -= len(visible)
         count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
         groups.append(
             f"<details><summary><b>{count}</b>: {_escape(reason)} (first: {_escape(group[0][0])})</summary>"
@@ -177,7 +177,7 @@ def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield an HTML figure for each sampled utterance, or an error. ``shift`` is the frame shift in seconds."""
+    """Yield a figure for each sampled utterance, and an error if reading fails. ``shift`` is the frame shift in s."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

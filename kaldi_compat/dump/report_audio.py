@@ -67,14 +67,14 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
         rates[wave.sample_frequency] += 1
         anomalies += [(key, text) for text in describe_anomalies(wave.samples)]
     if len(rates) > 1:
-        listing = ", ".join(f"{count} of {rate:g} Hz" for rate, count in sorted(rates.items()))
+        listing = ", ".join(f"{occurrences} of {rate:g} Hz" for rate, occurrences in sorted(rates.items()))
         ((most_frequent, _),) = rates.most_common(1)
         anomalies.insert(0, ("all", f"several sampling rates: {listing}; the most frequent is {most_frequent:g} Hz"))
     return Inspection(len(times), anomalies, sorted(times, key=lambda item: -item[1])[:slowest_count])
 
 
 def _open_waves(job: Job) -> Mapping[str, Any]:
-    """Open the audio of the utterances as a mapping from keys to waves, which does not run commands."""
+    """Open the audio of the utterances as a mapping from keys to waves. Commands are refused."""
     wav, segments = job.layout.data / "wav.scp", job.layout.data / "segments"
     if segments.exists():
         return io_ark.load_segments(segments, wav, pipes=False, network=job.options.network)

@@ -22,7 +22,10 @@ DASHES = ("", "7 4", "2 4")  # SVG dash patterns of the lines of a chart, which 
 
 
 def choose_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return up to ``count + 1`` round numbers from ``low`` to ``high`` for the ticks of an axis, or [low] if equal."""
+    """Return up to ``count + 1`` round numbers from ``low`` to ``high`` for the ticks of an axis.
+
+    Return [low] unless ``high - low`` is positive and finite.
+    """
     span = high - low
     if not span > 0 or not math.isfinite(span):
         return [low]
@@ -37,7 +40,10 @@ def _scale(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Return an SVG of ``content`` in axes with ranges ``x`` and ``y``. ``label`` describes it for screen readers."""
+    """Return an SVG with the elements ``content`` in axes of the ranges ``x`` and ``y``, which ``names`` label.
+
+    ``label`` describes the picture for screen readers.
+    """
     parts = []
     for value in choose_ticks(*x, count=6):
         pixel = _scale(value, *x, LEFT, WIDTH - RIGHT)
@@ -60,7 +66,7 @@ def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], nam
 
 
 def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
-    """Return HTML that shows lines with different dash patterns over a common axis, and a legend with their names.
+    """Return HTML that shows lines in different dash patterns over a common axis, and a legend of their names.
 
     Args:
         x: positions (points,) of the values on the horizontal axis.
@@ -103,7 +109,7 @@ def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str
 
 
 def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
-    """Return an HTML table with one row for each (name, value): the name, a bar, and the value with its unit."""
+    """Return an HTML table of ``rows`` (name, value): each row shows the name, a bar, and the value with ``unit``."""
     largest = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'
@@ -115,10 +121,9 @@ def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
-    """Return an SVG of a matrix (frames, dim) with axes, from dark (smallest finite value) to light (largest).
+    """Return an SVG of ``values`` (frames, dim) with axes, from dark (smallest finite value) to light (largest).
 
     Args:
-        values: matrix (frames, dim).
         frame_shift: time between the starts of consecutive frames in seconds.
         columns: label of the vertical axis.
         title: description of the picture for screen readers.

@@ -110,8 +110,8 @@ class ShardRunner:
                     pending_writes.popleft().result()
                 pending_writes.append(thread.submit(self._write_results, writer, results, write_clock))
                 report(count, seconds, failures)
-            for batch in pending_writes:
-                batch.result()
+            for pending_write in pending_writes:
+                pending_write.result()
         if writer.processed_count != shard.count:
             raise DumpError(
                 f"archive {shard.number} has {writer.processed_count} of its {shard.count} utterances: check whether "
@@ -141,8 +141,8 @@ class ShardRunner:
                 pending_batches.append((failures, self.compute.submit(audio) if audio else list))
             if len(pending_batches) > 1:
                 yield _finish_batch(pending_batches.popleft(), compute_clock)
-        for pending in pending_batches:
-            yield _finish_batch(pending, compute_clock)
+        for pending_batch in pending_batches:
+            yield _finish_batch(pending_batch, compute_clock)
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
         """Read the utterances of a shard ahead, and yield batches within the limits ``self.compute.window``."""
@@ -161,7 +161,7 @@ def group_entries(
 ) -> Iterator[list[AudioOrFailure]]:
     """Group consecutive entries into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
 
-    An entry beyond these limits is a batch by itself. Batches are not padded, so lengths need not be similar, and
+    An entry that exceeds a limit is a batch by itself. Batches are not padded, so lengths need not be similar, and
     results keep the order of the list.
     """
     batch: list[AudioOrFailure] = []
@@ -201,7 +201,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Write log messages (with ``takes_stderr`` also standard error) of the ``with`` block to a file.
+    """Write the log messages of the ``with`` block to a file, and also standard error if ``takes_stderr`` is true.
 
     An old file is deleted. Without messages, no file is created.
     """

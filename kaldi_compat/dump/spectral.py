@@ -68,7 +68,7 @@ class SpectralComputer:
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
-        """Compute utterances together. Raise MemoryError if torch reports insufficient memory, as a RuntimeError."""
+        """Compute utterances together. Convert torch's RuntimeError about insufficient CPU memory to a MemoryError."""
         try:
             block = self.extractor.compute_block(audio.block, self.warps, self._make_noise(audio))
         except RuntimeError as error:
@@ -130,7 +130,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the VTLN factors of :func:`find_warp_file`, or else of the options. Return None if neither names a table."""
+    """Open the VTLN factors of :func:`find_warp_file`, otherwise of ``options.vtln_map``. Return None without both."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
@@ -140,7 +140,7 @@ def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | Non
 
 
 def find_warp_file(job: Job) -> Path | None:
-    """Return the path of ``spk2warp``, or else ``utt2warp``, in the data directory. Return None if both are missing."""
+    """Return the path of ``spk2warp`` in the data directory, otherwise of ``utt2warp``. Return None without both."""
     candidates = (job.layout.data / name for name in (SPK2WARP, UTT2WARP))
     return next((path for path in candidates if path.is_file()), None)
 

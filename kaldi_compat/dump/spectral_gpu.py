@@ -101,7 +101,7 @@ class PackedComputer(SpectralComputer):
         return join_pending([lambda: failures, *pending_rows])
 
     def _prepare_part(self, audio: Audio) -> Part:
-        """Select the channel and the VTLN factors of utterances, and resample a single utterance if necessary.
+        """Select the channel and the VTLN factors of utterances, and resample a single utterance of a different rate.
 
         Raises:
             Skip: features cannot be computed, or the utterances must be processed one by one.
@@ -125,7 +125,7 @@ class PackedComputer(SpectralComputer):
         return Part(audio, samples, starts, lengths, warps)
 
     def _start_row(self, parts: Sequence[Part]) -> Pending:
-        """Pack utterances into a row, and start computing and fetching their features."""
+        """Pack utterances into a row, and start to compute features. Return a function that waits for the results."""
         transfers = self.transfers
         with transfers.profile_inference("pack"):
             row = pack_utterances(parts, self.frame_options, pinned=transfers.pins_memory)
@@ -135,7 +135,7 @@ class PackedComputer(SpectralComputer):
             return self._fetch_features(features, row, parts)
 
     def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
-        """Start computing the features of all frames of a row, (frames, dim)."""
+        """Start computing the features (frames, dim) of all frames of a row, and return them on the device."""
         samples = self.transfers.send_pieces(row.pieces, row.length)
         keys = b"".join([part.audio.block.keys for part in parts])
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
@@ -204,9 +204,9 @@ def _make_results(
     codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[FeaturesOrFailure]:
-    """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block.
+    """Return the results of a row. Consecutive utterances of the list form a block if all or none are compressed.
 
-    ``heads`` and ``codes`` are the bytes of compressed matrices. For a head of None, ``matrices`` has an array instead.
+    ``heads`` and ``codes`` are the bytes of compressed matrices. For a head of None, ``matrices`` has the matrix.
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.get_durations() for part in parts])

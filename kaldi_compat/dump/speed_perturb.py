@@ -27,7 +27,7 @@ from kaldi_compat.options.config import parse_real
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
     """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
 
-    For a different rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
+    For any other rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
@@ -52,7 +52,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     """Make the data directory ``target`` with the utterances of ``source`` at the speeds ``factors``.
 
     As with ``utils/perturb_data_dir_speed_3way.sh``, names get the prefix ``sp<factor>-``, except for factor 1.0, and
-    commands in ``wav.scp`` change the audio. Data files that the target had before are moved into its ``.backup``.
+    commands in ``wav.scp`` change the audio. Data files of the target are copied into its ``.backup`` first.
 
     Raises:
         DumpError: source and target are the same, the source lacks a file, or the target has features.

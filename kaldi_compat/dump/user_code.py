@@ -100,7 +100,7 @@ class _Process:
     def restore(self) -> list[str]:
         """Undo the changes of user code to this process, and return descriptions of the changes that are errors.
 
-        If user code has closed the copies of the files, a supervised process ends here.
+        If user code has closed the descriptors of this object, a supervised process ends here.
         """
         if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:

@@ -42,8 +42,8 @@ SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has cl
 def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
 
-    Several worker processes write different archives at the same time. Raise :class:`DumpError` in a daemonic process,
-    which cannot start workers.
+    Several worker processes write different archives at the same time. Raise :class:`DumpError` if they are needed, but
+    this process is daemonic and cannot start them.
     """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
@@ -193,7 +193,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker process with exit status ``code``; -9 says that SIGKILL has killed it."""
+    """Describe the unexpected end of a worker from its exit status: -9 for SIGKILL, None if it has not ended yet."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:

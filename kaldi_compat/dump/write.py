@@ -100,7 +100,7 @@ def _get_file_path(layout: Layout, shard: int, name: str) -> Path:
 
 
 def _name_table(kind: str, output: str) -> str:
-    """Return the name in manifests of an output's file of the kind :data:`ARCHIVE` or :data:`SCRIPT`."""
+    """Return the name in manifests of an output's archive or script file. ``kind`` is ARCHIVE or SCRIPT."""
     return kind if output == FEATS else f"{kind}:{output}"
 
 
@@ -109,7 +109,7 @@ def _list_tables(trial: Trial) -> list[str]:
 
 
 def _check_file(path: Path, size: int, checksum: int | None) -> None:
-    """Raise DamagedError unless a file has this size in bytes and this CRC-32, which is not compared if it is None."""
+    """Raise DamagedError unless a file has ``size`` bytes and, if it is not None, the CRC-32 ``checksum``."""
     try:
         if not path.is_file():
             raise DamagedError(f"{path} is missing")
@@ -193,10 +193,10 @@ class ArchiveWriter:
         self.seconds += float(entry.durations.sum())
 
     def finish(self, work: dict[str, float]) -> Manifest:
-        """Verify and rename the archive and its script file, and write the manifest, with figures ``work``, last.
+        """Verify the archives and rename all files. Then write the manifest, with the figures ``work``, and return it.
 
         Raises:
-            OutputError: the archive cannot be written, or reads back with other bytes.
+            OutputError: a file cannot be written, or an archive reads back with other bytes.
         """
         end_fork()
         for name, verification in self._verifications.items():
@@ -227,9 +227,9 @@ class _Verification:
         self._reading: Future[None] | None = None  # The latest call of _read_up_to().
 
     def follow(self) -> None:
-        """Start to read back the new data in a thread, if they have at least :data:`VERIFICATION_BYTES` bytes.
+        """Start to read back the new data in a thread if there are at least :data:`VERIFICATION_BYTES` new bytes.
 
-        Wait until the thread has read the earlier data.
+        First wait until the thread has read the earlier data.
         """
         if self._file.size - self._requested_size >= VERIFICATION_BYTES:
             self._file.flush()

@@ -100,7 +100,7 @@ class ExtractorSource(ABC):
         return set(cls.used_options)
 
     def make_local_job(self) -> Job:
-        """Download a model if necessary, and return the job with the local path."""
+        """Return the job with the local path of the model, which a source may download. The base class does nothing."""
         return self.job
 
     @abstractmethod
@@ -187,10 +187,10 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
     """Open the extractor with :meth:`ExtractorSource.open`, and store the warnings of the call in its ``notes``."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as new_warnings:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)
-    return replace(extractor, notes=tuple(spell_as_flags(str(warning.message), DumpOptions) for warning in caught))
+    return replace(extractor, notes=tuple(spell_as_flags(str(note.message), DumpOptions) for note in new_warnings))
 
 
 def get_torch_extractors() -> Any:

@@ -79,7 +79,7 @@ class ModuleSource(ExtractorSource):
         self._digest_after_first_call = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
-        """Move new torch modules to the device, set them to evaluation mode, and return the digest of the object."""
+        """Digest the object, then move its new torch modules to the device in evaluation mode. Return the digest."""
         torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
@@ -271,7 +271,7 @@ def _call_factory(target: Any, device: str) -> Any:
 
 
 def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
-    """Return the extractor of a callable object. Raise DumpError if an attribute that describes it is invalid."""
+    """Return the extractor of a callable object. Raise DumpError if an attribute or ``--compile`` is invalid for it."""
     from kaldi_compat.frontends.base import PresetFrontend
 
     name, torch = job.feature, get_torch_extractors()

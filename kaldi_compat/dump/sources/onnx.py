@@ -46,7 +46,7 @@ class OnnxSource(ExtractorSource):
     is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:
-        """Return the model, its external files of weights, and the files of the preset before the model."""
+        """Return the model, its external files of weights, and the files of the preset that computes its input."""
         path = Path(self.options.onnx)
         names = _find_external_files(path, get_stamp(path))
         weights = {f"--onnx/{name}": path.parent / name for name in names}
@@ -102,7 +102,7 @@ class OnnxSource(ExtractorSource):
 
 
 def _remove_batch_axis(name: str, value: Any) -> Array:
-    """Return an output without the batch axis. Raise ValueError unless this axis exists and has the length 1."""
+    """Return an output without its first axis. Raise ValueError unless it is an array whose first axis has length 1."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
         shape = f"has the shape {value.shape}" if isinstance(value, np.ndarray) else f"is a {type(value).__name__}"
         raise ValueError(f"the output {name} {shape}: expected an array whose first axis is a batch of one utterance")

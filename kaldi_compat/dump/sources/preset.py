@@ -35,7 +35,7 @@ class PresetSource(ExtractorSource):
         return super().list_used_options(options) - ({"dtype"} if options.uses_numpy else set())
 
     def list_files(self) -> dict[str, Path]:
-        """Return the file of the statistics, and the file of the preset if the user has written it."""
+        """Map flags to the statistics file, if any, and to the preset file, unless the preset is built in."""
         path, statistics = Path(self.options.preset), self.options.statistics
         # The reader of presets reports a missing file, and suggests similar names.
         preset = {"--preset": path} if is_preset_file(self.options.preset) and path.exists() else {}
@@ -64,7 +64,7 @@ class PresetSource(ExtractorSource):
 
 
 def wrap_frontend(frontend: Any, device: str) -> Extractor:
-    """Return the extractor for a front end, which takes arrays or, if it has parameters, tensors of torch."""
+    """Return the extractor for a front end, which computes padded batches on a GPU, but single utterances on a CPU."""
     name, shift = frontend.preset.name, compute_frame_shift(frontend)
     if device != CPU:
         return Extractor(wrap_padded_function(frontend, device), name, frontend.sampling_rate, shift)

@@ -26,7 +26,7 @@ class TransformersSource(ExtractorSource):
         return Path(value).name
 
     def make_local_job(self) -> Job:
-        """Download a model of the hub if necessary, and return the job with the model's folder."""
+        """Download the model unless it is a folder or was downloaded before, and return the job with its folder."""
         from kaldi_compat.torch.extractors import find_folder
 
         folder = find_folder(self.options.transformers, allow_pickle=self.options.allow_pickle)

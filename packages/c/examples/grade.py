@@ -32,8 +32,8 @@ def read_samples(path: str) -> bytes:
 def run_example(example: str, reads_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
     """Run the program ``example`` on a test vector, and return its features (frames, dim).
 
-    Return None if the program does not support the test vector. ``audio`` is the path of a wave file. With
-    ``reads_file``, the program gets this path, otherwise the samples. ``options`` are the vector's, with "program".
+    Return None if the program does not support the test vector. ``audio`` is the path of a wave file. The program gets
+    it with ``reads_file``, otherwise the samples. "program" and "output" are removed from the vector's ``options``.
     """
     feature = PROGRAMS.get(options.pop("program"))
     if not feature or "audio_frequency" in options or options.pop("output", "features") != "features":
@@ -53,8 +53,8 @@ def run_example(example: str, reads_file: bool, audio: str, options: dict[str, A
 
 def main() -> None:
     """Run the example on each test vector of a ``list.json``, and save its features under the name in the list."""
-    *flags, example, vectors = sys.argv[1:]
-    for vector in json.loads(Path(vectors).read_text(encoding="utf-8")):
+    *flags, example, list_path = sys.argv[1:]
+    for vector in json.loads(Path(list_path).read_text(encoding="utf-8")):
         features = run_example(example, "--file" in flags, vector["audio"], vector["options"])
         if features is not None:
             np.save(vector["out"], features)

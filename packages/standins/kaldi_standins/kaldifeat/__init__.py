@@ -94,10 +94,10 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filters (fft_bins, num_mel_bins). As in HTK, the first one loses a weight unless low_freq=0."""
+        """Compute the filters (fft_bins, num_mel_bins). As in HTK, filter 0 loses a weight unless low_freq=0."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
-            weights[weights[:, 0].nonzero()[:1], 0] = 0.0
+            weights[weights[:, 0].nonzero()[:1], 0] = 0.0  # The first weight that is not 0.
         return weights
 
 
@@ -134,7 +134,6 @@ class OfflineFeature(nn.Module):
         opts: the options.
 
     Attributes:
-        opts: the options.
         computer: the feature of kaldi-compat.
     """
 
@@ -229,6 +228,8 @@ class OfflineFeature(nn.Module):
 class Fbank(OfflineFeature):
     """Log-mel filter bank features.
 
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import Fbank, FbankOptions
     >>> opts = FbankOptions()
     >>> opts.frame_opts.dither = 0.0
     >>> opts.mel_opts.num_bins = 80
@@ -243,9 +244,9 @@ class Fbank(OfflineFeature):
 class Mfcc(OfflineFeature):
     """Mel-frequency cepstral coefficients.
 
-    >>> opts = MfccOptions()
-    >>> opts.frame_opts.dither = 0.0
-    >>> Mfcc(opts)(torch.zeros(16000)).shape
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import Mfcc, MfccOptions
+    >>> Mfcc(MfccOptions())(torch.zeros(16000)).shape
     torch.Size([98, 13])
     """
 
@@ -256,9 +257,9 @@ class Mfcc(OfflineFeature):
 class Plp(OfflineFeature):
     """Perceptual linear prediction cepstra.
 
-    >>> opts = PlpOptions()
-    >>> opts.frame_opts.dither = 0.0
-    >>> Plp(opts)(torch.zeros(16000)).shape
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import Plp, PlpOptions
+    >>> Plp(PlpOptions())(torch.zeros(16000)).shape
     torch.Size([98, 13])
     """
 
@@ -269,9 +270,9 @@ class Plp(OfflineFeature):
 class Spectrogram(OfflineFeature):
     """Log power spectrum.
 
-    >>> opts = SpectrogramOptions()
-    >>> opts.frame_opts.dither = 0.0
-    >>> Spectrogram(opts)(torch.zeros(16000)).shape
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import Spectrogram, SpectrogramOptions
+    >>> Spectrogram(SpectrogramOptions())(torch.zeros(16000)).shape
     torch.Size([98, 257])
     """
 
@@ -293,7 +294,7 @@ class WhisperFbank(OfflineFeature):
 class OnlineFeature:
     """Base class of online features, which receive audio in chunks and store the frames.
 
-    Only the latest ``frame_opts.max_feature_vectors`` frames are stored. -1 stores all frames.
+    Only the latest ``frame_opts.max_feature_vectors`` frames are stored. -1 or 0 stores all frames.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -322,7 +323,7 @@ class OnlineFeature:
         return self._discarded_count + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz.
+        """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz. Ignore an empty chunk.
 
         Raises:
             AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
@@ -346,9 +347,9 @@ class OnlineFeature:
 
     def _take_chunk(self, chunk: Tensor, *, final: bool) -> None:
         """Store the frames that a chunk completes, and discard the oldest frames above ``max_feature_vectors``."""
-        frames = self._stream(chunk.to(self.opts.device), final=final)
-        assert not isinstance(frames, tuple)  # A chunk without the axis of slots gives a tensor.
-        self._frames += frames.unsqueeze(1).unbind()
+        new_frames = self._stream(chunk.to(self.opts.device), final=final)
+        assert not isinstance(new_frames, tuple)  # A chunk without the axis of slots gives a tensor.
+        self._frames += new_frames.unsqueeze(1).unbind()
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
             excess = len(self._frames) - limit
@@ -379,9 +380,9 @@ class OnlineFeature:
 class OnlineFbank(OnlineFeature):
     """Log-mel filter bank features of audio in chunks.
 
-    >>> opts = FbankOptions()
-    >>> opts.frame_opts.dither = 0.0
-    >>> online = OnlineFbank(opts)
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import FbankOptions, OnlineFbank
+    >>> online = OnlineFbank(FbankOptions())
     >>> online.accept_waveform(16000, torch.zeros(1000))
     >>> online.num_frames_ready, online.get_frame(3).shape
     (4, torch.Size([1, 23]))
@@ -394,9 +395,9 @@ class OnlineFbank(OnlineFeature):
 class OnlineMfcc(OnlineFeature):
     """Mel-frequency cepstral coefficients of audio in chunks.
 
-    >>> opts = MfccOptions()
-    >>> opts.frame_opts.dither = 0.0
-    >>> online = OnlineMfcc(opts)
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import MfccOptions, OnlineMfcc
+    >>> online = OnlineMfcc(MfccOptions())
     >>> online.accept_waveform(16000, torch.zeros(1000))
     >>> online.num_frames_ready, online.get_frame(3).shape
     (4, torch.Size([1, 13]))
@@ -409,9 +410,9 @@ class OnlineMfcc(OnlineFeature):
 class OnlinePlp(OnlineFeature):
     """Perceptual linear prediction cepstra of audio in chunks.
 
-    >>> opts = PlpOptions()
-    >>> opts.frame_opts.dither = 0.0
-    >>> online = OnlinePlp(opts)
+    >>> import torch
+    >>> from kaldi_standins.kaldifeat import PlpOptions, OnlinePlp
+    >>> online = OnlinePlp(PlpOptions())
     >>> online.accept_waveform(16000, torch.zeros(1000))
     >>> online.num_frames_ready, online.get_frame(3).shape
     (4, torch.Size([1, 13]))

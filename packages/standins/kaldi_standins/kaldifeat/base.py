@@ -45,7 +45,7 @@ class FeatureOptions(Options):
 
 
 class WhisperOptions(FeatureOptions):
-    """Base class of Whisper's options. All options of frames except for ``snip_edges`` are fixed."""
+    """Base class of Whisper's options. Options of frames other than ``snip_edges`` have no effect."""
 
     num_mels: int
 

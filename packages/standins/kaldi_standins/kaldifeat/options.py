@@ -22,7 +22,7 @@ ENERGY = ("use_energy", "energy_floor", "raw_energy")
 def _make_feature_options(
     name: str, our_type: type[Any], *names: str, base: type = FeatureOptions, groups: int = 2
 ) -> Any:
-    """Make a feature's class of options: the last ``groups`` of _GROUPS, and the options ``names`` of ``our_type``."""
+    """Make a feature's options class from the last ``groups`` of _GROUPS and the options ``names`` of ``our_type``."""
     fields = [*_GROUPS[-groups:], *make_fields(our_type, *names), _DEVICE]
     return make_options_class(
         f"{name}Options", base, f"Options of :class:`~kaldi_standins.kaldifeat.{name}`.", our_type, *fields
