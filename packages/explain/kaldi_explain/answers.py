@@ -50,10 +50,10 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer for a search's best attempt, which describes noise, pitch, unexplained places and guesses.
+    """Return the answer of a search. It also describes noise, pitch, unexplained places and guessed options.
 
-    ``settled`` is the candidate of the attempt with all options and later steps. ``tolerance`` is the largest
-    difference that counts as explained.
+    ``settled`` is the candidate of ``attempt``, the search's best attempt, with all options and later steps.
+    ``tolerance`` is the largest difference that counts as explained.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -146,10 +146,10 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the candidate of the attempt and the first two candidates of the search, settled without dithering noise.
+    """Yield the candidates of the attempt and of the first two starts of the search, without noise and without a map.
 
-    Each candidate is followed by its variations with shifted frames and ``snip_edges=True``. Candidates of other sheets
-    are skipped.
+    Each candidate is followed by its variations with shifted frames and ``snip_edges=True``. Candidates of other
+    sheets, and candidates that cannot be compared with the array, are skipped.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
@@ -162,7 +162,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Name the pitch program of Kaldi that computes the columns with the indices ``columns``. Return "" for no program.
+    """Describe the array's columns ``columns`` (indices) by Kaldi's program that computes them, or return "".
 
     The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features, and are
     cut to the same frames.
@@ -186,10 +186,10 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the candidate only to the columns that it explains exactly.
+    """Fit the candidate again, to only the columns that it explains exactly.
 
-    Return ``settled`` unchanged if all columns or less than a quarter of them are explained exactly, or if the new
-    residual exceeds the tolerance.
+    Return ``settled`` unchanged if all columns or fewer than a quarter are explained exactly, or if the fit fails or
+    leaves a residual above the tolerance.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -243,21 +243,21 @@ def _measure_deviation(difference: Doubles) -> Doubles:
     return np.abs(difference - np.median(difference, axis=0))
 
 
-def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return descriptions of the options of ``settled`` that are certain, and of the options that are guesses.
+def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
+    """Return descriptions of the options of ``final`` that are certain, and of the options that are guesses.
 
     An option is certain if every other value that the search tries increases the cost by at least half. At a higher
     cost than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option, such as the number of
     mel bins, is then certain only if features with its other values cannot be compared with the array. Options that
     settling has changed are guesses, and so are options for which no time is left.
     """
-    candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
+    candidate, settings, guessed = attempt.candidate, final.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.get_default(name)]
         variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
         costs = map(attempt.search.measure_cost, budget.limit(variations))
-        is_changed = settled.get(name) != candidate.get(name)
+        is_changed = final.get(name) != candidate.get(name)
         if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

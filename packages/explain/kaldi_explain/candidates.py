@@ -142,7 +142,8 @@ class Candidate(FeatureModel):
     def list_framing_changes(self) -> Iterator[Changes]:
         """Yield changes that move all frames: by one frame, or to a convention for the edges that shifts the frames.
 
-        Each convention is yielded with the last frame before the candidate's first row, and with the next frame.
+        A convention is yielded with the last frame before the candidate's first row, and with the next frame. Of
+        conventions that shift the frames equally, only the first is tried.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
         seen_offsets = {self.first_sample % self.shift}

@@ -115,7 +115,8 @@ class Finder:
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
         """Return the first attempt that explains the array, and its settled candidate.
 
-        If no attempt explains the array, return the nearest of the three best attempts, or None if none resembles it.
+        If no attempt explains the array, return the one of the three best attempts that leaves the least unexplained,
+        or None if no attempt resembles the array.
         """
         stages = [
             Stage("starts", self._search_starts, 2.0),
@@ -150,7 +151,7 @@ class Finder:
     def _reorder_stages(self, last: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after the stage ``last``, the likeliest first.
 
-        If neither features nor energies of the audio fit the array, only "mistakes" and "deltas" are returned.
+        If neither features nor energies of the audio resemble the array, only "mistakes" and "deltas" are returned.
         """
         urgent: tuple[str, ...] = ()
         if last.name == "starts" and self.begun:
@@ -178,7 +179,8 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the settled candidate of an attempt, or None if the attempt does not explain the array.
 
-        If ``is_start``, only an attempt whose features equal the array is settled. Later stages may improve others.
+        If ``is_start``, only an attempt whose features equal the array is settled, because later stages may improve
+        others. For an attempt that is not near enough to be settled, only dithering is tried.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -202,7 +204,7 @@ class Finder:
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's candidate with all steps from its features to the array, or None if nothing fits."""
+        """Return an attempt's candidate with all steps to the array, or None if they cannot be compared."""
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
@@ -256,12 +258,12 @@ class Finder:
         return sorted(attempts, key=lambda attempt: attempt.cost)
 
     def _search_starts(self) -> Iterator[Attempt]:
-        """Yield the two best attempts with which the search begins."""
+        """Set :attr:`begun`, and yield its two best attempts."""
         self.begun = self._begin_searches(self._searches, self._sources)
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Yield attempts with reversed columns or parts of the audio if energies of the audio fit, but no feature."""
+        """If energies of the audio match the array, but no feature does, try reversed columns and parts of audio."""
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
@@ -498,12 +500,12 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 
 
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, steps: int) -> float:
-    """Return the level of clipping with the smallest cost, found by a golden-section search.
+    """Return the clipping level with the smallest cost, found by a golden-section search.
 
-    A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
+    A whole number of 16-bit steps is preferred, because audio is usually clipped after conversion to integers.
 
     ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
-    the logarithms of ``level`` and of the result, and ``steps`` the number of reductions of the interval, each to 62%.
+    the logarithms of ``level`` and of the result. Each of the ``steps`` iterations shrinks the interval to 62%.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:

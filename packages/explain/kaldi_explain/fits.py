@@ -301,17 +301,17 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
     """
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
-        sizes = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
-        return np.asarray(np.nan_to_num((b.T @ a) / sizes))
+        norms = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
+        return np.asarray(np.nan_to_num((b.T @ a) / norms))
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of the target the index of the column of the features that gives it by offset and scale.
+    """Return, for each column of the target, the index of the column of the features that equals it.
 
-    Return None if no column of the features gives a column of the target.
+    Columns may differ in their offsets and positive scales. Return None if any column of the target has no equal.
     """
     correlations = compute_correlations(features, target)
-    best = correlations.argmax(1)
+    best = correlations.argmax(1)  # Below, 1e-6 allows for rounding in single precision.
     return best.tolist() if (correlations.max(1) > 1 - 1e-6).all() else None
 
 

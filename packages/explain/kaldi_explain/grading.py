@@ -268,7 +268,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
-    """Return the folder of the kit: ``kit``, or the installed package, or the kit of this checkout.
+    """Return the folder of the conformance kit: ``kit``, or the installed package, or else the kit of this checkout.
 
     Raises:
         FeatureError: there is no kit, or the folder is not a kit.

@@ -124,7 +124,7 @@ def find_milliseconds(samples: int, rate: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return the window ``window_type`` (size,). ``blackman_coeff`` is the coefficient of the Blackman window.
+    """Return a window (size,) of the type ``window_type``. ``blackman_coeff`` is used by the Blackman window.
 
     A periodic window is computed with one more sample, which is then removed.
     """

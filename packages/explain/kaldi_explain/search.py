@@ -99,7 +99,8 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. Without budget, a new candidate costs as much as an incomparable one.
+        Columns may have any offset and scale. When the search's budget is used up, a new candidate is not computed, and
+        costs ``THRESHOLDS.incomparable``.
         """
         charge(15)
         key = candidate.key
@@ -108,7 +109,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the same cost as :meth:`get_cost`, but compute it even if the budget is used up."""
+        """Return the cost of :meth:`get_cost` even if the budget is used up. Invalid candidates are incomparable."""
         key = candidate.key
         if key not in self._costs:
             charge(350)
@@ -196,8 +197,8 @@ class Search:
         return self._padded_audio[key]
 
     def release_source(self, source: AudioSource) -> None:
-        """Remove the samples and spectra of the audio ``source`` from the caches. It is not searched again."""
-        source.__dict__.pop("samples", None)
+        """Free the memory of the samples and spectra of ``source``. Call this after its last candidate."""
+        source.__dict__.pop("samples", None)  # `samples` is a cached property, which is computed again when it is read.
         self._padded_audio = {key: audio for key, audio in self._padded_audio.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
 
@@ -412,7 +413,8 @@ class Search:
         """Estimate the filters' centers from the array, and yield edges and mel scales with about these centers.
 
         The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
-        scale, the centers lie on a straight line over the numbers of the columns. Other kinds than fbank have no edges.
+        scale, the centers lie on a straight line over the numbers of the columns. Yield nothing for kinds other than
+        fbank, for deltas, and if fewer than three columns have a center.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
@@ -527,11 +529,14 @@ def _get_gain(candidate: Candidate, changes: Changes) -> float:
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield all changes of one option, and of options that depend on it. ``levels`` are factors of the samples."""
+    """Yield changes of a candidate: each option alone with its other values, and groups of options that interact.
+
+    ``levels`` are usual factors by which the samples may have been multiplied.
+    """
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):
-            yield from ({option.name: x} for x in option.values if x != candidate.get(option.name))
+            yield from ({option.name: value} for value in option.values if value != candidate.get(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
         if candidate.padding in ("", "inside", "zeros"):  # With other paddings, the length does not move the centers.
@@ -542,9 +547,9 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
     yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
     if has_option(kind, "low_freq"):  # Wrong edges can compensate for a wrong mel scale or warp factor.
-        others: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
-        others += [{"warp": warp} for warp in list_values("warp")[1:]]
-        for low, changes in itertools.product((20.0, 0.0), others):
+        mel_changes: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
+        mel_changes += [{"warp": warp} for warp in list_values("warp")[1:]]
+        for low, changes in itertools.product((20.0, 0.0), mel_changes):
             yield changes | {"low_freq": low, "high_freq": 0.0}
     yield from candidate.list_framing_changes()
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
@@ -557,7 +562,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
                 noiseless = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
                 yield from (noiseless | {"added": added} for added in list_values("added"))
             if kind == "mfcc":
-                yield from ({"scale": scale} | DB_80 | edge for edge in ({}, {"low_freq": 0.0}))
+                yield from ({"scale": scale} | DB_80 | edge_changes for edge_changes in ({}, {"low_freq": 0.0}))
         yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
 
 

@@ -111,9 +111,11 @@ class Settling:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
-        """Return the simplest settled variation of a candidate within the tolerance, or else the nearest, or None.
+        """Vary the levels and edges of a candidate, and return the simplest variation within the tolerance.
 
-        None means that the candidate cannot be compared with the array.
+        If no variation explains the array, or rounding does not, return the variation with the smallest cost. Return
+        the best so far when the budget is spent, and None if the candidate cannot be compared with the array.
+        :attr:`sheet` is replaced by :meth:`_include_silence`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -129,7 +131,7 @@ class Settling:
             _vary_edges,
         ]
         for step in steps:
-            # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
+            # Try rounding only if no row is missing. Otherwise, zeros after the audio may still give the missing rows.
             is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
             if is_whole and best.fit.word_count < fits.NUMBER_WORDS:
                 rounded = self._explain_by_rounding(best)
@@ -165,9 +167,10 @@ class Settling:
         return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
-        """Return the simplest candidate that explains the array, or else the nearest one, or None without candidates.
+        """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        Only the candidates that give the largest number of rows compete.
+        Of these, only those with the most rows compete: the one with the fewest words wins, or the smallest cost if
+        none explains the array. Return None without candidates.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
