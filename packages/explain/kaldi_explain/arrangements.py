@@ -273,7 +273,6 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     """Yield normalizations in sliding windows of the best length for an array, and by the running mean.
 
     Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
-
     The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
     is frame ``start`` of the features.
     """

@@ -74,10 +74,7 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Find the places where an array differs from features, and their reasons.
-
-    If over 75% of the frames or columns differ, only "most frames" is returned, as unexplained.
-    """
+    """Find where an array differs from features, and why. "most frames" means over 75% of the frames or columns."""
     values, features, compared = comparison.values, comparison.aligned_features, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)

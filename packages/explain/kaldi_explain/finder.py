@@ -179,8 +179,7 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the settled candidate of an attempt, or None if the attempt does not explain the array.
 
-        If ``is_start``, only an attempt whose features equal the array is settled, because later stages may improve
-        others. For an attempt that is not near enough to be settled, only dithering is tried.
+        If ``is_start``, only an attempt whose features equal the array is settled. For others, dithering is tried.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -387,10 +386,7 @@ class Finder:
                 yield Attempt(attempt.search, best).improve()
 
     def _search_limited(self, lowest: float) -> Iterator[Attempt]:
-        """Yield an attempt with audio that was clipped at a level below its peak.
-
-        Nothing is yielded unless the cost is more than a fifth below ``lowest``, the lowest cost without clipping.
-        """
+        """Yield an attempt with audio clipped below its peak, if its cost is more than a fifth below ``lowest``."""
         short_attempts = [
             attempt
             for attempt in self.begun[: THRESHOLDS.descents]
@@ -461,10 +457,7 @@ class Finder:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return the candidates with which a search begins in ``source``, the audio of a candidate at another rate.
-
-    The frames are at the same times as the candidate's frames.
-    """
+    """Return a search's starts in ``source``, a candidate's audio at another rate, with frames at the same times."""
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
@@ -503,7 +496,6 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
     """Return the clipping level with the smallest cost, found by a golden-section search.
 
     A whole number of 16-bit steps is preferred, because audio is usually clipped after conversion to integers.
-
     ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
     the logarithms of ``level`` and of the result. Each of the ``steps`` iterations shrinks the interval to 62%.
     """

@@ -99,8 +99,7 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. When the search's budget is used up, a new candidate is not computed, and
-        costs ``THRESHOLDS.incomparable``.
+        Columns may have any offset and scale. After the end of the search, a new candidate is incomparable.
         """
         charge(15)
         key = candidate.key
@@ -529,10 +528,7 @@ def _get_gain(candidate: Candidate, changes: Changes) -> float:
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield changes of a candidate: each option alone with its other values, and groups of options that interact.
-
-    ``levels`` are usual factors by which the samples may have been multiplied.
-    """
+    """Yield changes of each option alone, and of options that interact. ``levels`` are usual factors of the samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):

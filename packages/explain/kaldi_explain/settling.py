@@ -113,9 +113,8 @@ class Settling:
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
         """Vary the levels and edges of a candidate, and return the simplest variation within the tolerance.
 
-        If no variation explains the array, or rounding does not, return the variation with the smallest cost. Return
-        the best so far when the budget is spent, and None if the candidate cannot be compared with the array.
-        :attr:`sheet` is replaced by :meth:`_include_silence`.
+        If there is none, return the variation with the smallest cost, or the best so far when the budget is spent.
+        Return None if the candidate cannot be compared with the array. Silent rows are added to :attr:`sheet`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -169,8 +168,8 @@ class Settling:
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        Of these, only those with the most rows compete: the one with the fewest words wins, or the smallest cost if
-        none explains the array. Return None without candidates.
+        The candidate with the most rows is best. Of equally many rows, the fewest words decide, or the smallest cost if
+        no candidate explains the array. Return None without candidates.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]

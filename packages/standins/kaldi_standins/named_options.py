@@ -82,7 +82,7 @@ class OptionGroups(NamedOptions):
     """Options that hold groups of options, and convert to and from dictionaries."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options by name. A group of options becomes a dictionary."""
+        """Return a dictionary from option names to values. A group of options becomes a dictionary inside it."""
         return {name: value.as_dict() if isinstance(value, OptionGroups) else value
                 for name, value in vars(self).items()}  # fmt: skip
 

@@ -57,6 +57,7 @@ class OnlinePitch(FrameStore):
         OptionError: Kaldi refuses a value.
 
     >>> import numpy as np
+    >>> from kaldi_standins.kaldi_native_fbank import OnlinePitch, PitchExtractionOptions
     >>> pitch = OnlinePitch(PitchExtractionOptions())
     >>> pitch.accept_waveform(16000, 1000 * np.sin(0.1 * np.arange(16000)))
     >>> pitch.num_frames_ready, pitch.get_frame(0).shape
@@ -97,7 +98,7 @@ class OnlinePitch(FrameStore):
         return super().get_frame(frame)
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
-        """Add a chunk of audio: samples (T,) with a sampling rate in Hz.
+        """Add a chunk of audio: samples (T,) at the rate ``opts.samp_freq`` in Hz. A NaN raises in the next access.
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
@@ -121,14 +122,15 @@ class OnlinePitch(FrameStore):
     def _compute_features(self) -> Floats:
         """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
-        # Append an empty chunk, because the tracker learns that the audio has ended only after the last chunk.
+        # Append an empty chunk, which the tracker takes for the end of the audio.
         analysis = Analysis.from_audio(
             audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
         )
+        # The tracker's last track assumes that the audio has ended. Skip it as long as chunks may follow.
         tracks = [
-            analysis.compute_features(tracked.slice_frames(0, ready_count))
-            for tracked, ready_count, at_end in trace_online_tracks(analysis, self._tracking)
-            if at_end == self._finished
+            analysis.compute_features(lattice.slice_frames(0, count))
+            for lattice, count, is_end in trace_online_tracks(analysis, self._tracking)
+            if is_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
         ready_count = len(track)

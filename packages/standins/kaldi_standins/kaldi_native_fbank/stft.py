@@ -37,6 +37,7 @@ class Rfft:
     Raises:
         OptionError: ``n`` is odd or not positive.
 
+    >>> from kaldi_standins.kaldi_native_fbank import Rfft
     >>> Rfft(4).compute([1.0, 2.0, 3.0, 4.0])
     [10.0, -2.0, -2.0, 2.0]
     """
@@ -184,6 +185,7 @@ class Stft:
     Raises:
         OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
+    >>> from kaldi_standins.kaldi_native_fbank import Stft, StftConfig
     >>> Stft(StftConfig(4, 2, 4))([1.0, 2.0, 3.0, 4.0]).num_frames
     3
     """
@@ -212,6 +214,7 @@ class IStft:
     Raises:
         OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
+    >>> from kaldi_standins.kaldi_native_fbank import IStft, Stft, StftConfig
     >>> config = StftConfig(4, 2, 4)
     >>> IStft(config)(Stft(config)([1.0, 2.0, 3.0, 4.0]))
     [1.0, 2.0, 3.0, 4.0]
