@@ -109,7 +109,7 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
 
     The orientations are the array (rows, columns), its transpose, and the array that a transposition would have given
-    if somebody reshaped the features instead. The third one is left out unless it is less than half as rough.
+    if somebody reshaped the features instead. The third array is left out unless it is less than half as rough.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -167,7 +167,7 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of stacked frames (low frame rate, splicing) whose overlap is equal in all rows.
+    """Yield the first arrangement of stacked frames (low frame rate, splicing) whose copies of frames are equal.
 
     Then yield the same arrangement without padding at the ends of the recording.
     """
@@ -225,7 +225,7 @@ def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """If the array's last columns are deltas of its first columns, yield Kaldi's deltas, and then torchaudio's."""
+    """If the array's last columns are deltas of its first columns, yield Kaldi's arrangement, then torchaudio's."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)

@@ -136,7 +136,7 @@ class Candidate(FeatureModel):
         return framings
 
     def list_same_framings(self) -> list[Candidate]:
-        """Return the candidates of :meth:`list_framings` with the same frames, except at the edges of the audio."""
+        """Return the candidates of :meth:`list_framings` whose first row begins at the same sample."""
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
     def list_framing_changes(self) -> Iterator[Changes]:

@@ -86,7 +86,7 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" if at most the number of a feature's frames is wrong."""
+        """Describe a wrong shape of the result. Return "" if only a feature's number of frames can be wrong."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -99,7 +99,7 @@ class WrongResult:
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if ``share`` of the errors is within the tolerance, and all are within ``outliers`` times it."""
+        """Return True if ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.measure_errors(features, result)
@@ -115,7 +115,7 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the simple step from a model's features to the result: "" if there is none, None if unknown."""
+        """Describe the simple step from a model's features to the result: "" if they are equal, None if unknown."""
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
@@ -161,7 +161,7 @@ class Cause:
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
-        """Return True if the changes and the step of this cause also explain another wrong result."""
+        """Return True if this cause has changes or a step, and they also explain ``wrong_result``."""
         requested = wrong_result.requested_model
         if requested is None or (not self.changes and not self.steps):
             return False

@@ -74,7 +74,7 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Find where an array differs from features, and why. "most frames" means over 75% of the frames or columns."""
+    """Find where an array differs from features, and why. If over 75% of rows or columns differ, name "most frames"."""
     values, features, compared = comparison.values, comparison.aligned_features, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)

@@ -196,14 +196,14 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's settled candidate with Kaldi's dithering, or None if it does not explain the array."""
+        """Return an attempt's settled candidate with Kaldi's dithering, or None if the array is not explained."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's candidate with all steps to the array, or None if they cannot be compared."""
+        """Return an attempt's candidate with all steps to the array, or None if it cannot be compared with it."""
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
@@ -262,7 +262,7 @@ class Finder:
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """If energies of the audio match the array, but no feature does, try reversed columns and parts of audio."""
+        """Yield attempts with reversed columns or parts of audio, if its energies fit the array but no feature does."""
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
@@ -284,7 +284,7 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the attempt's candidate with the arrangement of each other search, at the best of the nearby frames."""
+        """Yield the candidate with the named arrangement of each other search, at the best frame near its first row."""
         about = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -294,7 +294,7 @@ class Finder:
                 )
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield attempts with refined numeric options, and with another first sample in case the audio was cut."""
+        """Yield attempts with refined numeric options, then with improved options, such as another first sample."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -324,8 +324,8 @@ class Finder:
     def _search_windows(self) -> Iterator[Attempt]:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
-        A sliding window hardly affects the changes from row to row. The search continues only if these changes fit much
-        better than the rows.
+        A sliding window hardly affects the changes from row to row. The search continues only if these changes agree
+        much better than the rows, or if the rows hardly agree at all.
         """
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
@@ -369,7 +369,7 @@ class Finder:
             yield Attempt(search, attempt.candidate).improve()
 
     def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return the search for features whose deltas of ``order`` from ``window`` frames on each side give a sheet."""
+        """Return a search for features whose deltas (``order``, ``window`` frames on each side) give the array."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 

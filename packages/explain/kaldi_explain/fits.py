@@ -63,7 +63,7 @@ def select_all_cells(array: Doubles) -> Cells:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the absolute differences of two arrays, or 1/30 of the largest if that is larger.
+    """Return the 99.9th percentile of the absolute differences of two arrays, or if larger, 1/30 of their maximum.
 
     A few differences may be larger, because nearly silent frames have large rounding errors in single precision.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
@@ -306,9 +306,9 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return, for each column of the target, the index of the column of the features that equals it.
+    """Return for each column of the target the index of the features' column that equals it up to offset and scale.
 
-    Columns may differ in their offsets and positive scales. Return None if any column of the target has no equal.
+    Scales are positive. Return None if there is no such column for any one column of the target.
     """
     correlations = compute_correlations(features, target)
     best = correlations.argmax(1)  # Below, 1e-6 allows for rounding in single precision.

@@ -72,7 +72,7 @@ class Search:
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return the indices of the rows that are compared: blocks over the whole array, and the loudest rows."""
+        """Return the indices of the rows to compare: all but the edges, or some blocks and the loudest rows of many."""
         rows = np.flatnonzero(self.sheet.rows)
         edge = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
         rows = rows[edge : len(rows) - edge]
@@ -99,7 +99,7 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. After the end of the search, a new candidate is incomparable.
+        Columns may have any offset and scale. When the search is over, a new candidate is incomparable.
         """
         charge(15)
         key = candidate.key
@@ -311,7 +311,7 @@ class Search:
         return self._simplify_candidate(candidate)
 
     def _apply_proposals(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
-        """Return the candidate with all proposals that explain more, of which the best are applied first.
+        """Apply the proposals that reduce the cost enough, the best first, and return the changed candidate.
 
         Costs are compared after division by the gain that options demand, so that rare options have to explain more.
         """

@@ -114,7 +114,7 @@ class Settling:
         """Vary the levels and edges of a candidate, and return the simplest variation within the tolerance.
 
         If there is none, return the variation with the smallest cost, or the best so far when the budget is spent.
-        Return None if the candidate cannot be compared with the array. Silent rows are added to :attr:`sheet`.
+        Return None if the candidate cannot be compared with the array. :meth:`_include_silence` changes :attr:`sheet`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))

@@ -73,7 +73,7 @@ class AudioSource:
         return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
-        """Add noise of a millionth of the largest sample, as large as the difference of two resamplers of one kind.
+        """Return this audio with noise of a millionth of the largest sample, by which similar resamplers differ.
 
         Audio that was not resampled has no such difference, and is returned unchanged.
         """

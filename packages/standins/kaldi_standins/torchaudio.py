@@ -216,7 +216,7 @@ def _check_list_of_tensors(waveforms: Any) -> list[Tensor]:
 
 
 def _subtract_mean(features: Tensor) -> Tensor:
-    """Subtract columns' means from features (..., frames, dim). On a CPU, a float32 matrix is rounded as in Kaldi."""
+    """Subtract each column's mean from features (..., frames, dim). A float32 CPU matrix is rounded as in Kaldi."""
     is_plain = features.ndim == 2 and features.dtype == torch.float32
     if is_plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
         return torch.from_numpy(engine.subtract_mean(features.numpy()))

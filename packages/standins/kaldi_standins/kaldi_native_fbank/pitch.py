@@ -98,11 +98,12 @@ class OnlinePitch(FrameStore):
         return super().get_frame(frame)
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
-        """Add a chunk of audio: samples (T,) at the rate ``opts.samp_freq`` in Hz. A NaN raises in the next access.
+        """Add a chunk of audio: samples (T,) at the sampling rate ``samp_freq`` of the options, in Hz.
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
-            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError. For a
+                NaN or an infinity, the next access to frames raises it.
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
