@@ -212,9 +212,9 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
-    def compute_noisy_features(size: float) -> Doubles:
-        """Return the features (frames, columns) with noise of the standard deviation ``size``, in steps of int16."""
-        source = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
+    def compute_noisy_features(noise_std: float) -> Doubles:
+        """Return the features (frames, columns) with noise of the deviation ``noise_std``, in steps of int16."""
+        source = replace(candidate.source, make=lambda: samples + np.float32(noise_std) * noise)
         features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]
 
@@ -223,10 +223,10 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
         return ""
     wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, ratio, deviation = 1.0, 1.0, wanted_deviation
-    for _ in budget.limit(range(5)):  # Each iteration adapts the size of the noise to the difference.
-        size *= ratio
-        deviation = slope * _measure_deviation(compute_noisy_features(size) - plain)
+    noise_std, ratio, deviation = 1.0, 1.0, wanted_deviation
+    for _ in budget.limit(range(5)):  # Each iteration adapts the noise to the difference.
+        noise_std *= ratio
+        deviation = slope * _measure_deviation(compute_noisy_features(noise_std) - plain)
         ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))
     is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
     if not is_noisy.any() or is_noisy.all():
@@ -234,8 +234,8 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     shares = [wanted_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
     # shares are estimates, which may be wrong by a factor of 1.5.
-    is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
-    return f"noise like dithering of about {size * ratio:.2g}" if is_noise else ""
+    is_noise = noise_std < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
+    return f"noise like dithering of about {noise_std * ratio:.2g}" if is_noise else ""
 
 
 def _measure_deviation(difference: Doubles) -> Doubles:

@@ -57,9 +57,9 @@ def find_floored_cells(values: Doubles) -> Mask:
 
     At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
     """
-    lowest_of_column, lowest = values == values.min(axis=0), values == values.min()
-    floored: Mask = lowest_of_column & (lowest_of_column.sum(axis=0) >= 2)
-    return floored | lowest if lowest.sum() >= 3 else floored
+    is_lowest_of_column, is_lowest = values == values.min(axis=0), values == values.min()
+    floored: Mask = is_lowest_of_column & (is_lowest_of_column.sum(axis=0) >= 2)
+    return floored | is_lowest if is_lowest.sum() >= 3 else floored
 
 
 @dataclass(frozen=True)

@@ -285,12 +285,12 @@ class Finder:
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
         """Yield the candidate with the named arrangement of each other search, at the best frame near its first row."""
-        about = attempt.candidate.start
+        start = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
                 shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
                 yield Attempt(
-                    search, search.find_best_candidate(attempt.candidate.change({"start": about + n}) for n in shifts)
+                    search, search.find_best_candidate(attempt.candidate.change({"start": start + n}) for n in shifts)
                 )
 
     def _refine_numbers(self) -> Iterator[Attempt]:

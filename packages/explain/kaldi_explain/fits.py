@@ -147,14 +147,14 @@ def find_simplest_map(
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
     limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
-    for name, mapped, words in _list_maps(features, target, cells, references, earlier_maps, limits):
+    for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
         fit = Fit(
             "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
-            clipped if clipping else mapped, words + NUMBER_WORDS * bool(clipping),
+            clipped if clipping else mapped, word_count + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
-        if fit.residual <= tolerance and not (nearly_exact and words >= COLUMN_WORDS):
+        if fit.residual <= tolerance and not (nearly_exact and word_count >= COLUMN_WORDS):
             return fit
         fits.append(fit)
         if nearly_exact is None:

@@ -234,7 +234,7 @@ class FeatureModel:
         Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor
         above 29.
         """
-        points, factor = self.fft_points, self.get("preemphasis_coefficient")
+        points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(
@@ -248,9 +248,9 @@ class FeatureModel:
         energies = np.einsum("ij,ij->i", samples, samples)
         if self.in_place:
             for n in range(1, samples.shape[1]):
-                samples[:, n] -= factor * samples[:, n - 1]
-        elif factor and "preemphasis" not in self.whole:
-            samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
+                samples[:, n] -= coefficient * samples[:, n - 1]
+        elif coefficient and "preemphasis" not in self.whole:
+            samples = samples - coefficient * np.hstack((samples[:, :1], samples[:, :-1]))
         window_type, is_periodic = self.get("window_type"), self.window == "periodic"
         windowed = samples * make_window(window_type, samples.shape[1], self.get("blackman_coeff"), is_periodic)
         power = (

@@ -254,9 +254,9 @@ class Search:
         starts = [best, *(self.find_best_candidate((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
-    def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of features as wide as the array, for a frame shift of ``samples`` at ``rate`` Hz."""
-        shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
+    def _list_templates(self, rate: float, shift: int) -> Iterator[tuple[str, Changes]]:
+        """Yield kinds and options of features as wide as the array, for a shift of ``shift`` samples at ``rate`` Hz."""
+        shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * shift, rate) for n in (1, 2, 4))
         dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
         synthesis_lengths = (double_ms, fourfold_ms, 50.0)  # Usual frame lengths in milliseconds of speech synthesis.
         for length in sorted({25.0} if is_speech_shift else {*synthesis_lengths}):

@@ -366,9 +366,9 @@ def fit_map(
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
-        for name, normalized, words in fits.list_normalizations(plain, plain):
+        for name, normalized, word_count in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
-            earlier_maps.append((f"before that: {name}", mapped, words))
+            earlier_maps.append((f"before that: {name}", mapped, word_count))
     fit = fits.find_simplest_map(common_features, target, tolerance, cells, references, earlier_maps, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 

@@ -191,10 +191,10 @@ class OnlineFeature(FrameStore):
         return features
 
 
-def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
-    """Return ``opts``, or raise :class:`WrongOptionError` if its type is not ``kind``. The error names ``owner``."""
-    if not isinstance(opts, kind):
-        raise WrongOptionError(f"{type(owner).__name__} takes {kind.__name__}, not {type(opts).__name__}")
+def check_options(owner: object, opts: Any, expected_class: type[Any]) -> Any:
+    """Return ``opts``, or raise :class:`WrongOptionError`, which names ``owner``, if it has a different class."""
+    if not isinstance(opts, expected_class):
+        raise WrongOptionError(f"{type(owner).__name__} takes {expected_class.__name__}, not {type(opts).__name__}")
     return opts
 
 

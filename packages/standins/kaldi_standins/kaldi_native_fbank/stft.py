@@ -183,7 +183,7 @@ class Stft:
         config: the options.
 
     Raises:
-        OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
+        OptionError: the window is unknown or exceeds ``n_fft``, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
     >>> from kaldi_standins.kaldi_native_fbank import Stft, StftConfig
     >>> Stft(StftConfig(4, 2, 4))([1.0, 2.0, 3.0, 4.0]).num_frames
@@ -212,7 +212,7 @@ class IStft:
         config: the options.
 
     Raises:
-        OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
+        OptionError: the window is unknown or exceeds ``n_fft``, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
     >>> from kaldi_standins.kaldi_native_fbank import IStft, Stft, StftConfig
     >>> config = StftConfig(4, 2, 4)
