@@ -80,8 +80,8 @@ class Candidate(FeatureModel):
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
         """Return this candidate with other options or attributes. A new ``source`` also changes the rate."""
-        rate = {"rate": changes["source"].rate} if "source" in changes else {}
-        return super().change({**changes, **rate})
+        rate_change = {"rate": changes["source"].rate} if "source" in changes else {}
+        return super().change({**changes, **rate_change})
 
     def remove_noise(self) -> Candidate:
         """Return this candidate for the audio without the noise that the search added."""
@@ -150,5 +150,5 @@ class Candidate(FeatureModel):
         for framed in self.list_framings():
             if framed.first_sample % framed.shift not in seen_offsets:
                 seen_offsets.add(framed.first_sample % framed.shift)
-                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
-                yield from (edges | {"offset": 0, "start": framed.start + step} for step in (0, 1))
+                change = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
+                yield from (change | {"offset": 0, "start": framed.start + step} for step in (0, 1))

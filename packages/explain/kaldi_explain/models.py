@@ -96,10 +96,10 @@ class FeatureModel:
 
         A new ``padding`` sets ``snip_edges`` to True, and a new ``snip_edges`` removes the padding.
         """
-        edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
+        implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
         attributes, options = dict[str, Any](), dict(self.options)
-        for name, value in (edges | {**changes}).items():
+        for name, value in (implied | {**changes}).items():
             (attributes if name in names else options)[name] = value
         options = {name: value for name, value in options.items() if value != self.get_default(name)}
         return dataclasses.replace(self, options=options, **attributes)

@@ -139,9 +139,9 @@ class Search:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
         # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
-        size = 13  # Number of low cepstra.
-        if candidate.kind in ("mfcc", "plp") and features.shape[1] > size:
-            return 0.5 * (measure_distance(features[:, :size], values[:, :size]) + measure_distance(features, values))
+        count = 13  # Number of low cepstra.
+        if candidate.kind in ("mfcc", "plp") and features.shape[1] > count:
+            return 0.5 * (measure_distance(features[:, :count], values[:, :count]) + measure_distance(features, values))
         return measure_distance(features, values)
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
@@ -249,8 +249,8 @@ class Search:
         best = self.find_best_candidate(starts)
         if self.get_cost(best) > THRESHOLDS.near:
             best = self._apply_proposals(best, self._list_frame_changes(best))
-        frames = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
-        framings = (frames, frames | {"window_type": best.get("window_type")})
+        framing = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
+        framings = (framing, framing | {"window_type": best.get("window_type")})
         starts = [best, *(self.find_best_candidate((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
@@ -282,10 +282,10 @@ class Search:
         for length in (
             sorted({*list_values("frame_length"), find_milliseconds(points, rate)}) if 64 < dim < 4096 else ()
         ):
-            size = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
-            if FeatureModel("spectrogram", rate, size).fft_points == points:
-                yield "spectrogram", size
-                yield from (("spectrogram", size | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
+            framing = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+            if FeatureModel("spectrogram", rate, framing).fft_points == points:
+                yield "spectrogram", framing
+                yield from (("spectrogram", framing | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
 
     # The following methods improve a candidate.
 
@@ -495,19 +495,19 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 
     ``length`` is the frame length in milliseconds, and ``rate`` the sampling rate in Hz.
     """
-    size: Changes = {"frame_length": length}
-    points = FeatureModel("fbank", rate, size).fft_points
-    speech_features = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
+    framing: Changes = {"frame_length": length}
+    points = FeatureModel("fbank", rate, framing).fft_points
+    speech_features = framing | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
     if 3 <= dim <= 256:
-        yield "fbank", size | {"num_mel_bins": dim}
-        yield "fbank", size | {"num_mel_bins": dim, "use_log_fbank": False}
+        yield "fbank", framing | {"num_mel_bins": dim}
+        yield "fbank", framing | {"num_mel_bins": dim, "use_log_fbank": False}
         yield "fbank", speech_features | {"num_mel_bins": dim}
     for is_last in (False, True):
         if 4 <= dim <= 257:
-            yield "fbank", size | {"use_energy": True, "htk_compat": is_last, "num_mel_bins": dim - 1}
+            yield "fbank", framing | {"use_energy": True, "htk_compat": is_last, "num_mel_bins": dim - 1}
     if 4 <= dim <= 80:
         for bins in sorted({bins for bins in (23, 26, 40, 80, dim) if bins >= dim}):
-            cepstra = size | {"num_ceps": dim, "num_mel_bins": bins}
+            cepstra = framing | {"num_ceps": dim, "num_mel_bins": bins}
             plain = cepstra | {"use_energy": False}
             for options, is_last in itertools.product((cepstra, plain), (False, True)):
                 yield "mfcc", options | {"htk_compat": is_last}
@@ -518,7 +518,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
         yield from (("mfcc", cepstra | {"use_energy": has_energy}) for has_energy in (True, False))
     for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
         if 4 <= dim <= 24:
-            yield "plp", size | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
+            yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
@@ -540,8 +540,8 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
             yield {"frame_length": length, "start": candidate.start + round(moved_samples / candidate.shift)}
     for samples, sign in itertools.product(list_values("offset"), (-1, 1)):
         yield {"offset": candidate.offset + sign * samples}
-    whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
-    yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
+    whole_changes = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+    yield from (whole_changes, whole_changes | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
     if has_option(kind, "low_freq"):  # Wrong edges can compensate for a wrong mel scale or warp factor.
         mel_changes: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
         mel_changes += [{"warp": warp} for warp in list_values("warp")[1:]]

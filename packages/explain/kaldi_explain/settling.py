@@ -163,7 +163,7 @@ class Settling:
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _fit_candidate(self, candidate: Candidate) -> Settled | None:
-        return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
+        return fit_map(candidate, self.sheet, self.tolerance, row_count=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
@@ -181,13 +181,13 @@ class Settling:
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return features and the array's values in the rows that both have, and a mask of these rows.
 
-        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask has the array's rows.
+        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask covers these first rows.
         """
-        stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
-        features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
-        frames = candidate.start + np.arange(rows) * stride
+        stride, row_count = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
+        features = compute_features(candidate, row_count * stride if row_count < len(self.sheet.values) else None)
+        frames = candidate.start + np.arange(row_count) * stride
         inside = (frames >= 0) & (frames < len(features))
-        return features[frames[inside]], self.sheet.feature_values[:rows][inside], inside
+        return features[frames[inside]], self.sheet.feature_values[:row_count][inside], inside
 
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with silent rows, where features are at a floor, among the rows that are compared.
@@ -332,19 +332,19 @@ def compute_features(candidate: Candidate, frame_count: int | None = None) -> Do
 
 def fit_map(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
-    rows: int | None = None,
+    row_count: int | None = None,
 ) -> Settled | None:  # fmt: skip
     """Return a candidate with the simplest map from its features to the array of ``sheet``.
 
     Return None if the candidate cannot be compared with the array. ``tolerance`` is the largest residual of an
-    explanation. ``arrangement`` replaces the sheet's transformation of the features. Only the first ``rows`` rows of
-    the array are compared, or all for None.
+    explanation. ``arrangement`` replaces the sheet's transformation of the features. Only the first ``row_count`` rows
+    of the array are compared, or all for None.
     """
     arrangement = arrangement or sheet.arrangement
-    values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
-    frames = len(values) * stride if len(values) < len(sheet.values) else None
+    values, columns, stride = sheet.values[:row_count], sheet.columns, arrangement.stride
+    frame_count = len(values) * stride if len(values) < len(sheet.values) else None
     try:
-        plain = compute_features(candidate, frames)
+        plain = compute_features(candidate, frame_count)
     except KaldiCompatError:
         return None
     features = arrangement.apply(plain)
