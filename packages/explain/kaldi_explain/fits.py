@@ -290,8 +290,8 @@ def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
     """Describe additional (positive) and missing (negative) frames at the "start" and the "end" of an array."""
-    return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
-            for where, n in counts.items() if n]  # fmt: skip
+    return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
+            for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:

@@ -136,7 +136,7 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 
     The paddings "inside", "reflect-window", "constant-window" and "reflect-shift" belong to frames that are as long as
     the FFT of ``points`` samples, with the window of ``size`` samples in their middle. ``shift`` is the number of
-    samples from frame to frame.
+    samples from frame to frame. The zeros with which "zeros" fills the last frame are not counted.
     """
     if padding in ("", "zeros"):
         return 0, 0

@@ -67,7 +67,7 @@ class Settled:
         return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
 
     def is_explained_by(self, tolerance: float) -> bool:
-        """Return True if all differences are below a tolerance, or explained by rounding."""
+        """Return True if the residual is within a tolerance, or explained by rounding."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:

@@ -59,8 +59,9 @@ def get_stream_name(target: FileOrName) -> str:
 def open_source(target: FileOrName, access: Access | None = None, *, whole: bool = False) -> Iterator[Source]:
     """Yield the source of an rxfilename, path or open file. Leave an open file's position after the consumed bytes.
 
-    ``access`` permits commands and URLs, and None permits both. ``whole`` is True if the caller reads the source to its
-    end. A failed command then raises an error, because its output may be incomplete.
+    If the file cannot seek, the next call on it continues with the bytes that its source has read ahead. ``access``
+    permits commands and URLs, and None permits both. ``whole`` is True if the caller reads the source to its end. A
+    failed command then raises an error, because its output may be incomplete.
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.

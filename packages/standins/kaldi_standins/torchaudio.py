@@ -129,7 +129,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` with the module for the arguments. Add a missing attribute."""
+    """Return the name of the attribute of ``_compiled`` that holds the module for the arguments. Add a new module."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -398,7 +398,7 @@ def get_mel_banks(
     vtln_high: float,
     vtln_warp_factor: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centers in Hz ``(num_bins, 1)``.
+    """Return mel filters: weights ``(num_bins, window_length_padded // 2)`` and centers in Hz ``(num_bins, 1)``.
 
     Args:
         num_bins: number of filters.

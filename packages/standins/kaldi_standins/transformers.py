@@ -47,9 +47,9 @@ def _get_fbank(settings: FbankSettings, device: torch.device) -> Fbank:
 
 
 def _list_utterances(raw_speech: Any) -> list[Any] | None:
-    """Return the utterances of a call as float32 arrays (T,), or None if an utterance has a different shape.
+    """Return the utterances of a call as float32 arrays (T,), or None if one is neither (T,) nor (channels, T).
 
-    ``raw_speech`` is one utterance, or a list or array of utterances.
+    ``raw_speech`` is one utterance, or a list or array of utterances. Of several channels, the first is returned.
     """
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0

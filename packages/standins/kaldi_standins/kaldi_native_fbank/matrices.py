@@ -55,11 +55,11 @@ def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
 
 
 def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
-    """Normalize features with the means, and with ``opts.norm_vars`` the variances, like Kaldi's ``apply-cmvn``.
+    """Normalize features by means, and if ``opts.norm_vars`` is True also by variances, like Kaldi's ``apply-cmvn``.
 
     Args:
         stats: statistics (2, dim + 1), as :func:`compute_cmvn_stats` returns them.
-        opts: the options.
+        opts: the options. ``reverse`` undoes a normalization instead.
         feats: features (frames, dim).
 
     Returns:

@@ -84,7 +84,7 @@ class OnlinePitch(FrameStore):
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that can be read so far."""
+        """Number of frames that are available so far, including discarded frames."""
         self._update_frames()
         return super().num_frames_ready
 
@@ -92,7 +92,7 @@ class OnlinePitch(FrameStore):
         """Return the features (dim,) of ``frame``, counted from 0.
 
         Raises:
-            StreamError: the frame is not available yet. The error is also a RuntimeError.
+            StreamError: the frame is not available yet or was discarded. It is also an IndexError and a RuntimeError.
         """
         self._update_frames()
         return super().get_frame(frame)
