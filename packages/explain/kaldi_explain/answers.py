@@ -188,8 +188,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
     """Fit the candidate again, to only the columns that it explains exactly.
 
-    Return ``settled`` unchanged if all columns or fewer than a quarter are explained exactly, or if the fit fails or
-    leaves a residual above the tolerance.
+    Return ``settled`` unchanged if these are all or under a quarter of the columns, or if the new fit is not exact.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]

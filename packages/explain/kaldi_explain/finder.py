@@ -64,7 +64,7 @@ class Stage:
 
 
 def _may_include_pitch(column_count: int) -> bool:
-    """Return True for an unusual number of columns that is usual after three columns of pitch are removed."""
+    """Return True if ``column_count`` is not in USUAL_COLUMNS, but would be without three columns of pitch."""
     return column_count not in USUAL_COLUMNS and column_count - PASTED[0] in USUAL_COLUMNS
 
 
@@ -113,7 +113,7 @@ class Finder:
         self._best_timing_score = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
-        """Return the first attempt that explains the array, and its settled candidate.
+        """Return the first attempt that explains the array, and its :class:`Settled` candidate.
 
         If no attempt explains the array, return the one of the three best attempts that leaves the least unexplained,
         or None if no attempt resembles the array.
@@ -177,9 +177,9 @@ class Finder:
         return 100 * shift in RATES and 100 * shift != start.candidate.rate
 
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the settled candidate of an attempt, or None if the attempt does not explain the array.
+        """Return the :class:`Settled` candidate of an attempt, or None if the attempt does not explain the array.
 
-        If ``is_start``, only an attempt whose features equal the array is settled. For others, dithering is tried.
+        An attempt that is not near the array, or with ``is_start`` not equal to it, is tried only with dithering.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -196,7 +196,7 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's settled candidate with Kaldi's dithering, or None if the array is not explained."""
+        """Return the :class:`Settled` of a dithered attempt, or None if dithering does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None

@@ -172,6 +172,7 @@ class Search:
         """Return a candidate's features (rows, columns) for the indices ``rows``. Spectra are kept for later calls."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
+        # All calls have the same rows, so the first start and the shift identify the frames.
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish_features(*self._spectra[key]))

@@ -409,7 +409,7 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of an array that the settled features do not explain within ``tolerance``."""
+    """Return the places of an array that the features of ``settled`` do not explain within ``tolerance``."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
