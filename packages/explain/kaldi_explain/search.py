@@ -72,7 +72,7 @@ class Search:
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return the indices of the rows to compare: all but the edges, or some blocks and the loudest rows of many."""
+        """Return indices of rows to compare: all but the edges, or blocks and the loudest rows of a long array."""
         rows = np.flatnonzero(self.sheet.rows)
         edge = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
         rows = rows[edge : len(rows) - edge]
