@@ -50,10 +50,10 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer for a search's best attempt, which describes noise, pitch, unexplained places and guesses.
+    """Return the answer of a search. It also describes noise, pitch, unexplained places and guessed options.
 
-    ``settled`` is the candidate of the attempt with all options and later steps. ``tolerance`` is the largest
-    difference that counts as explained.
+    ``settled`` is the candidate of ``attempt``, the search's best attempt, with all options and later steps.
+    ``tolerance`` is the largest difference that counts as explained.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -146,10 +146,10 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the candidate of the attempt and the first two candidates of the search, settled without dithering noise.
+    """Yield the candidates of the attempt and of the first two starts of the search, without noise and without a map.
 
-    Each candidate is followed by its variations with shifted frames and ``snip_edges=True``. Candidates of other sheets
-    are skipped.
+    Each candidate is followed by its variations with shifted frames and ``snip_edges=True``. Candidates of other
+    sheets, and candidates that cannot be compared with the array, are skipped.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
@@ -162,7 +162,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Name the pitch program of Kaldi that computes the columns with the indices ``columns``. Return "" for no program.
+    """Describe the array's columns ``columns`` (indices) by Kaldi's program that computes them, or return "".
 
     The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features, and are
     cut to the same frames.
@@ -186,10 +186,9 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the candidate only to the columns that it explains exactly.
+    """Fit the candidate again, to only the columns that it explains exactly.
 
-    Return ``settled`` unchanged if all columns or less than a quarter of them are explained exactly, or if the new
-    residual exceeds the tolerance.
+    Return ``settled`` unchanged if these are all or under a quarter of the columns, or if the new fit is not exact.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -212,9 +211,9 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
-    def compute_noisy_features(size: float) -> Doubles:
-        """Return the features (frames, columns) with noise of the standard deviation ``size``, in steps of int16."""
-        source = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
+    def compute_noisy_features(noise_std: float) -> Doubles:
+        """Return the features (frames, columns) with noise of the deviation ``noise_std``, in steps of int16."""
+        source = replace(candidate.source, make=lambda: samples + np.float32(noise_std) * noise)
         features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]
 
@@ -223,10 +222,10 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
         return ""
     wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, ratio, deviation = 1.0, 1.0, wanted_deviation
-    for _ in budget.limit(range(5)):  # Each iteration adapts the size of the noise to the difference.
-        size *= ratio
-        deviation = slope * _measure_deviation(compute_noisy_features(size) - plain)
+    noise_std, ratio, deviation = 1.0, 1.0, wanted_deviation
+    for _ in budget.limit(range(5)):  # Each iteration adapts the noise to the difference.
+        noise_std *= ratio
+        deviation = slope * _measure_deviation(compute_noisy_features(noise_std) - plain)
         ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))
     is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
     if not is_noisy.any() or is_noisy.all():
@@ -234,8 +233,8 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     shares = [wanted_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
     # shares are estimates, which may be wrong by a factor of 1.5.
-    is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
-    return f"noise like dithering of about {size * ratio:.2g}" if is_noise else ""
+    is_noise = noise_std < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
+    return f"noise like dithering of about {noise_std * ratio:.2g}" if is_noise else ""
 
 
 def _measure_deviation(difference: Doubles) -> Doubles:
@@ -243,21 +242,21 @@ def _measure_deviation(difference: Doubles) -> Doubles:
     return np.abs(difference - np.median(difference, axis=0))
 
 
-def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return descriptions of the options of ``settled`` that are certain, and of the options that are guesses.
+def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
+    """Return descriptions of the options of ``final`` that are certain, and of the options that are guesses.
 
     An option is certain if every other value that the search tries increases the cost by at least half. At a higher
     cost than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option, such as the number of
     mel bins, is then certain only if features with its other values cannot be compared with the array. Options that
     settling has changed are guesses, and so are options for which no time is left.
     """
-    candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
+    candidate, settings, guessed = attempt.candidate, final.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.get_default(name)]
         variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
         costs = map(attempt.search.measure_cost, budget.limit(variations))
-        is_changed = settled.get(name) != candidate.get(name)
+        is_changed = final.get(name) != candidate.get(name)
         if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

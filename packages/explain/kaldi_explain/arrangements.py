@@ -75,7 +75,7 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
         advice += ": to compare with audio, write for example explain(features, samples, 16000)" * (array.ndim == 1)
         shown = f"{array.dtype} {array.shape}{advice}"
         raise FeatureError(f"features must be a nonempty array (frames, dim) of numbers, not {shown}")
-    if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
+    if array.dtype.kind == "f" and not _has_plausible_magnitudes(array) and _has_plausible_magnitudes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
         bad_values = name_values(~np.isfinite(array))
@@ -83,11 +83,12 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     return repairs, array.astype(np.float64)
 
 
-def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
-    """Return True if the numbers have plausible sizes. Numbers with swapped bytes are very large or very small."""
+def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
+    """Return True if the nonzero values have plausible magnitudes. Swapped bytes make them extremely large or small."""
     with np.errstate(invalid="ignore"):  # NumPy warns when it converts a signaling NaN.
-        sizes = np.abs(array[array != 0].astype(np.float64))
-    return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
+        magnitudes = np.abs(array[array != 0].astype(np.float64))
+    is_finite = np.isfinite(magnitudes).all() and magnitudes.size
+    return bool(is_finite and magnitudes.max() < 1e20 and np.median(magnitudes) > 1e-20)
 
 
 def find_reason_against_features(target: Doubles) -> str:
@@ -108,7 +109,7 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
 
     The orientations are the array (rows, columns), its transpose, and the array that a transposition would have given
-    if somebody reshaped the features instead. The third one is left out unless it is less than half as rough.
+    if somebody reshaped the features instead. The third array is left out unless it is less than half as rough.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -166,7 +167,7 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of overlapping stacked frames (low frame rate, splicing) that fits the array.
+    """Yield the first arrangement of stacked frames (low frame rate, splicing) whose copies of frames are equal.
 
     Then yield the same arrangement without padding at the ends of the recording.
     """
@@ -224,7 +225,7 @@ def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of features and Kaldi's deltas that fits, then the one with torchaudio's deltas."""
+    """If the array's last columns are deltas of its first columns, yield Kaldi's arrangement, then torchaudio's."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
@@ -269,10 +270,9 @@ def may_be_deltas(target: Doubles) -> bool:
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
-    """Yield normalizations in sliding windows of the length that fits an array best, and by the running mean.
+    """Yield normalizations in sliding windows of the best length for an array, and by the running mean.
 
     Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
-
     The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
     is frame ``start`` of the features.
     """
@@ -284,7 +284,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
     def find_best_window(make: Callable[[int], Arrangement]) -> Arrangement:
-        """Return the arrangement with the best window in frames: try usual lengths, then lengths beside the best."""
+        """Return ``make(window)`` for the best window in frames. Try usual lengths, then lengths beside the best."""
 
         def measure_cost(window: int) -> float:
             """Return the distance between the array and the sample with a window of ``window`` frames."""
@@ -411,7 +411,7 @@ def find_storage(target: Doubles) -> Storage:
 
 
 def _make_storage(values: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of values rounded by up to ``step``. Its step is 25% larger, for errors of a fitted line."""
+    """Return the storage of values rounded by up to ``step``. Its step is 25% larger, to allow for a fitted map."""
     return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
 
 

@@ -41,9 +41,9 @@ class Relation:
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the simplest relation within ``tolerance`` that gives ``target`` from ``features``, or else the opposite.
+    """Return the relation with the lowest cost within ``tolerance`` that gives ``target`` from ``features``.
 
-    The opposite gives ``features`` from ``target``. If no relation is within the tolerance, return the one with the
+    If there is none, return such a relation that gives ``features`` from ``target``, or else the relation with the
     lowest cost, if possible one that gives ``target``. Both arrays have the shape (frames, columns). ``repairs``
     describe repairs of the arrays, and are the first steps of a relation that gives ``target``. Raise FeatureError if
     no arrangement of one array has as many columns as the other array.
@@ -59,12 +59,12 @@ def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolera
     return next((relation for relation in relations if relation.residual <= tolerance), relations[0])
 
 
-def _list_relations(target: Doubles, features: Doubles, words: list[str], tolerance: float) -> Iterator[Relation]:
-    """Yield a relation of features to an array for each orientation of the array and arrangement of the features.
+def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], tolerance: float) -> Iterator[Relation]:
+    """Yield relations that give ``target``: one for each orientation of it and arrangement of ``features``.
 
-    For an orientation, stop at the first relation within the tolerance. Yield nothing if no arrangement gives as many
-    columns as the array has. ``target`` is the array, and both arrays have the shape (frames, columns). ``words`` are
-    descriptions that come before the steps of each relation.
+    For an orientation, stop at the first relation whose residual is within ``tolerance``. Yield nothing if no
+    arrangement gives as many columns as ``target`` has. Both arrays have the shape (frames, columns). ``first_steps``
+    are descriptions that come before the steps of each relation.
     """
     rows, columns = target.shape
     for orientation, array in arrangements.list_orientations(target):
@@ -87,7 +87,8 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
             fit = fits.find_simplest_map(source, goal, tolerance, step=storage.step)
             # Frames at the end count only in an unchanged array, because the removed padding may have replaced frames.
             counts = {"start": -shift, "end": 0 if changes else len(array) + shift - len(arranged)}
-            steps = [*words, *changes, *storage.words, arrangement.words, *fits.describe_frame_counts(counts), fit.name]
+            steps = [*first_steps, *changes, *storage.words, arrangement.words]
+            steps += [*fits.describe_frame_counts(counts), fit.name]
             residual = fits.measure_residual(fit.mapped, goal, storage.step)
             yield Relation(steps, fit.mapped, goal, storage.step, residual)
             if residual <= tolerance:
@@ -97,11 +98,11 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
 def _count_padding(target: Doubles, frame_count: int) -> int:
     """Return the number of rows of padding at the end of an array: equal rows, or rows filled with one value.
 
-    Return 0 for a single row of padding, and for an array that has at most four rows more than the features, which have
-    ``frame_count`` frames.
+    Return 0 if one row or every row is padding, or if the array has at most four rows more than the ``frame_count``
+    frames of the features.
     """
     padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
-    count = max(len(target) if rows.all() else int(np.argmin(rows[::-1])) for rows in padding_masks)
+    count = max(len(target) if mask.all() else int(np.argmin(mask[::-1])) for mask in padding_masks)
     return count if len(target) - frame_count > 4 and 1 < count < len(target) else 0
 
 

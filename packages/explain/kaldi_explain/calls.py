@@ -20,7 +20,6 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
     The libraries return an array (dim, frames), except for python_speech_features. In the call, ``y`` and ``waveform``
     are samples in -1 to 1, and ``samples`` are on the scale of the recording.
-
     ``unit`` is the factor that brings the samples to -1 to 1, and ``steps`` describe the steps after the features.
     Return "" if no call is known, for example for a step that no function of the libraries includes.
     """

@@ -57,9 +57,9 @@ def find_floored_cells(values: Doubles) -> Mask:
 
     At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
     """
-    lowest_of_column, lowest = values == values.min(axis=0), values == values.min()
-    floored: Mask = lowest_of_column & (lowest_of_column.sum(axis=0) >= 2)
-    return floored | lowest if lowest.sum() >= 3 else floored
+    is_lowest_of_column, is_lowest = values == values.min(axis=0), values == values.min()
+    floored: Mask = is_lowest_of_column & (is_lowest_of_column.sum(axis=0) >= 2)
+    return floored | is_lowest if is_lowest.sum() >= 3 else floored
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Candidate(FeatureModel):
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
         """Return this candidate with other options or attributes. A new ``source`` also changes the rate."""
-        rate = {"rate": changes["source"].rate} if "source" in changes else {}
-        return super().change({**changes, **rate})
+        rate_change = {"rate": changes["source"].rate} if "source" in changes else {}
+        return super().change({**changes, **rate_change})
 
     def remove_noise(self) -> Candidate:
         """Return this candidate for the audio without the noise that the search added."""
@@ -136,18 +136,19 @@ class Candidate(FeatureModel):
         return framings
 
     def list_same_framings(self) -> list[Candidate]:
-        """Return the candidates of :meth:`list_framings` with the same frames, except at the edges of the audio."""
+        """Return the candidates of :meth:`list_framings` whose first row begins at the same sample."""
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
     def list_framing_changes(self) -> Iterator[Changes]:
         """Yield changes that move all frames: by one frame, or to a convention for the edges that shifts the frames.
 
-        Each convention is yielded with the last frame before the candidate's first row, and with the next frame.
+        A convention is yielded with the last frame before the candidate's first row, and with the next frame. Of
+        conventions that shift the frames equally, only the first is tried.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
         seen_offsets = {self.first_sample % self.shift}
         for framed in self.list_framings():
             if framed.first_sample % framed.shift not in seen_offsets:
                 seen_offsets.add(framed.first_sample % framed.shift)
-                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
-                yield from (edges | {"offset": 0, "start": framed.start + step} for step in (0, 1))
+                change = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
+                yield from (change | {"offset": 0, "start": framed.start + step} for step in (0, 1))

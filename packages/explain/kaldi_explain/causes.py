@@ -68,7 +68,7 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the common frames of features and of the result, and a description of missing and additional frames.
+        """Align features with the result. Return their common frames, and a description of frames in only one array.
 
         Arrays with equal numbers of frames, and arrays that cannot be compared, are returned whole with "".
         """
@@ -82,12 +82,11 @@ class WrongResult:
             distance = min(THRESHOLDS.shift, abs(extra_count))
             shift = fits.find_best_shift(features.astype(np.float64), result, distance=distance)
         words = " and ".join(fits.describe_frame_counts({"start": -shift, "end": extra_count + shift}))
-        return *fits.select_common_frames(
-            features, result, shift
-        ), words and f"{words}: {len(result)}, not {len(features)}"
+        description = words and f"{words}: {len(result)}, not {len(features)}"
+        return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" if at most the number of a feature's frames is wrong."""
+        """Describe a wrong shape of the result. Return "" if only a feature's number of frames can be wrong."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -100,7 +99,7 @@ class WrongResult:
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if ``share`` of the errors is within the tolerance, and all are within ``outliers`` times it."""
+        """Return True if ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.measure_errors(features, result)
@@ -116,7 +115,7 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the simple step from a model's features to the result: "" if they are equal, None if none fits."""
+        """Describe the simple step from a model's features to the result: "" if they are equal, None if unknown."""
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
@@ -161,18 +160,18 @@ class Cause:
         """Name of the cause. A cause without changes has no numbers in its key, because they depend on the vector."""
         return _replace_numbers(self.name) if self.changes is None else self.name
 
-    def explains(self, difference: WrongResult) -> bool:
-        """Return True if the changes and the step of this cause also explain another wrong result."""
-        requested = difference.requested_model
+    def explains(self, wrong_result: WrongResult) -> bool:
+        """Return True if this cause has changes or a step, and they also explain ``wrong_result``."""
+        requested = wrong_result.requested_model
         if requested is None or (not self.changes and not self.steps):
             return False
         model = requested.change(self.changes or {})
         if not self.steps:
-            return difference.is_explained_by(model)
-        return _replace_numbers(difference.describe_steps_after(model) or "") == _replace_numbers(self.steps)
+            return wrong_result.is_explained_by(model)
+        return _replace_numbers(wrong_result.describe_steps_after(model) or "") == _replace_numbers(self.steps)
 
 
-def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
+def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
@@ -183,58 +182,58 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     unexplained: list[WrongResult] = []
     fruitless: Counter[str] = Counter()
     searches = 0
-    for difference in differences:
-        program, cause = difference.options["program"], None
+    for wrong_result in wrong_results:
+        program, cause = wrong_result.options["program"], None
         with contextlib.suppress(Exception):  # An error must not prevent the scorecard.
             cause = (
-                _find_right_values(difference)
-                or _find_known_cause(difference, known.values())
-                or _find_without_search(difference)
+                _find_right_values(wrong_result)
+                or _find_known_cause(wrong_result, known.values())
+                or _find_without_search(wrong_result)
             )
             if cause is None and searches < THRESHOLDS.searches and fruitless[program] < THRESHOLDS.fruitless_searches:
                 searches += 1
-                cause = _search_cause(difference)
+                cause = _search_cause(wrong_result)
                 fruitless[program] += cause is None
         if cause is None:
-            unexplained.append(difference)
+            unexplained.append(wrong_result)
         else:
-            known.setdefault(cause.key, cause).vectors.append(difference.id)
+            known.setdefault(cause.key, cause).vectors.append(wrong_result.id)
     with contextlib.suppress(Exception):
-        for difference in [*unexplained]:
+        for wrong_result in [*unexplained]:
             # A cause that a search found later, for another vector, may explain this vector as well.
-            if cause := _find_known_cause(difference, known.values()):
-                cause.vectors.append(difference.id)
-                unexplained.remove(difference)
-        _add_frame_causes(known, differences)
-        _merge_causes(known, {difference.id: difference for difference in differences})
+            if cause := _find_known_cause(wrong_result, known.values()):
+                cause.vectors.append(wrong_result.id)
+                unexplained.remove(wrong_result)
+        _add_frame_causes(known, wrong_results)
+        _merge_causes(known, {wrong_result.id: wrong_result for wrong_result in wrong_results})
     named = [cause for cause in known.values() if cause.name]
     return sorted([*named, *_group_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 
-def _find_right_values(difference: WrongResult) -> Cause | None:
+def _find_right_values(wrong_result: WrongResult) -> Cause | None:
     """Return a cause if all common frames have the right values, or else None.
 
     The cause is rounding errors if the number of frames is right. Otherwise, the cause has no name and is not reported,
     because :func:`_add_frame_causes` reports the wrong number of frames.
     """
-    requested = difference.requested_model
-    if requested is None or not difference.is_explained_by(requested):
+    requested = wrong_result.requested_model
+    if requested is None or not wrong_result.is_explained_by(requested):
         return None
-    return Cause("", changes={}) if len(difference.result) != len(difference.expected) else Cause(ROUNDING)
+    return Cause("", changes={}) if len(wrong_result.result) != len(wrong_result.expected) else Cause(ROUNDING)
 
 
-def _find_known_cause(difference: WrongResult, known: Iterable[Cause]) -> Cause | None:
-    return next((cause for cause in known if cause.explains(difference)), None)
+def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Cause | None:
+    return next((cause for cause in known if cause.explains(wrong_result)), None)
 
 
-def _find_without_search(difference: WrongResult) -> Cause | None:
+def _find_without_search(wrong_result: WrongResult) -> Cause | None:
     """Return a cause that is found without a search: NaN, rounding, ignored options, order, samples, or the shape.
 
     Return None if none of them explains the result. For a program that explain does not know, only NaN, infinity and
     the shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
     """
-    shape, requested, options = difference.describe_shape(), difference.requested_model, difference.options
-    if cause := _find_nonfinite_values(difference):
+    shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
+    if cause := _find_nonfinite_values(wrong_result):
         return cause
     if requested is None and "object" in options:
         method = options.get("compression_method", 0)
@@ -243,87 +242,87 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
         return Cause(name, changes={})  # `changes` keeps methods, which differ only in numbers, apart.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
-    if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
+    if not shape and wrong_result.is_explained_by(requested, outliers=30, share=0.95):
         return Cause(ROUNDING)
     cause = (
-        _find_ignored_options(difference, requested)
-        or _find_wrong_order(difference)
-        or _find_sample_mistake(difference, requested)
+        _find_ignored_options(wrong_result, requested)
+        or _find_wrong_order(wrong_result)
+        or _find_sample_mistake(wrong_result, requested)
     )
-    return cause or ((_find_wrong_count(difference, requested) or Cause(shape)) if shape else None)
+    return cause or ((_find_wrong_count(wrong_result, requested) or Cause(shape)) if shape else None)
 
 
-def _find_nonfinite_values(difference: WrongResult) -> Cause | None:
+def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
     """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not."""
     for name, is_special in (("NaN", np.isnan), ("infinity", np.isinf)):
         if (
-            difference.result.dtype.kind == "f"
-            and is_special(difference.result).any()
-            and not is_special(difference.expected).any()
+            wrong_result.result.dtype.kind == "f"
+            and is_special(wrong_result.result).any()
+            and not is_special(wrong_result.expected).any()
         ):
-            mask = is_special(difference.result)
+            mask = is_special(wrong_result.result)
             return Cause(f"{name} in {'all' if mask.all() else 'some'} values")
     return None
 
 
-def _find_wrong_order(difference: WrongResult) -> Cause | None:
+def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
     """Return a wrong order as the cause, or None: columns or frames in reverse order, or shifted frames."""
-    expected, result = difference.expected, difference.result
+    expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
     for name, reversed_ in (("columns", expected[:, ::-1]), ("frames", expected[::-1])):
-        if difference.is_close(reversed_, result):
+        if wrong_result.is_close(reversed_, result):
             return Cause(f"the {name} in reverse order")
     for shift in range(1, min(THRESHOLDS.shift, len(expected) - THRESHOLDS.few_frames) + 1):
         for words, features, common in (
             ("earlier", expected[shift:], result[:-shift]), ("later", expected[:-shift], result[shift:])
         ):  # fmt: skip
-            if difference.is_close(features, common):
+            if wrong_result.is_close(features, common):
                 return Cause(f"all frames are {shift} frame{'s' * (shift > 1)} {words} than they should be")
     return None
 
 
-def _find_sample_mistake(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return a mistake in reading the samples as the cause, or None if no usual mistake explains the result."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
-            changed = dataclasses.replace(difference, given=change(difference.given))
+            changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
         if changed.is_explained_by(requested):
             return Cause(name)
     return None
 
 
-def _find_ignored_options(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return ignored options, one or all, as the cause if their default values explain a result, or else None."""
     reset = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
     reset = {name: value for name, value in reset.items() if value != requested.get(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
-        if changes and difference.is_explained_by(requested.change(changes)):
-            changes = _reduce_changes(difference, requested, changes)
+        if changes and wrong_result.is_explained_by(requested.change(changes)):
+            changes = _reduce_changes(wrong_result, requested, changes)
             return Cause(_name_changes(requested, changes), changes=changes)
     return None
 
 
-def _find_wrong_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return a wrong number of cepstra or mel bins as the cause if it explains a result, or else None."""
     name = next((count for count in COUNTS if requested.get_default(count) is not None), None)
-    changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
-    is_explained = bool(changes) and difference.is_explained_by(requested.change(changes))
+    changes = {name: wrong_result.result.shape[-1]} if name and wrong_result.result.ndim else {}
+    is_explained = bool(changes) and wrong_result.is_explained_by(requested.change(changes))
     return Cause(_name_changes(requested, changes), changes=changes) if is_explained else None
 
 
-def _search_cause(difference: WrongResult) -> Cause | None:
+def _search_cause(wrong_result: WrongResult) -> Cause | None:
     """Return the cause that :func:`kaldi_explain.explain` finds, or None for no cause or too few frames."""
-    result, requested, source = difference.result, difference.requested_model, difference.given
+    result, requested, source = wrong_result.result, wrong_result.requested_model, wrong_result.given
     if requested:  # Leave out additional frames, which may contain anything.
-        _, result, _ = difference.align(difference.expected)
+        _, result, _ = wrong_result.align(wrong_result.expected)
     else:
-        source = difference.expected
+        source = wrong_result.expected
     try:
         explanation = (
-            explain_without_presets(result, source, requested.rate, difference.tolerance)
+            explain_without_presets(result, source, requested.rate, wrong_result.tolerance)
             if requested
-            else explain(result, source, tolerance=difference.tolerance)
+            else explain(result, source, tolerance=wrong_result.tolerance)
         )
     except KaldiCompatError:
         return None
@@ -332,11 +331,11 @@ def _search_cause(difference: WrongResult) -> Cause | None:
     if not is_explained or (explanation.steps and len(result) < THRESHOLDS.free_frames):
         return None
     if requested is None:
-        return Cause(f"{difference.options['program']}: {'; '.join(explanation.steps) or 'equal'}")
-    return _compare_settings(difference, requested, explanation)
+        return Cause(f"{wrong_result.options['program']}: {'; '.join(explanation.steps) or 'equal'}")
+    return _compare_settings(wrong_result, requested, explanation)
 
 
-def _compare_settings(difference: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
+def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
     """Return a cause that names the settings in which the explained front end differs from the requested feature.
 
     If these settings alone do not explain the result, the cause also names the steps of the explanation.
@@ -350,36 +349,38 @@ def _compare_settings(difference: WrongResult, requested: FeatureModel, explanat
     # Try all paddings. They differ only in frames after Kaldi's last frame, which explain did not compare.
     if "padding" in changes:
         paddings = (changes | {"padding": padding} for padding in list_values("padding"))
-        padded = (other for other in paddings if difference.is_explained_by(requested.change(other)))
+        padded = (other for other in paddings if wrong_result.is_explained_by(requested.change(other)))
         changes = next(padded, changes)
-    changes = _reduce_changes(difference, requested, changes)
+    changes = _reduce_changes(wrong_result, requested, changes)
     model = requested.change(changes)
-    step_after = "" if difference.is_explained_by(model) else difference.describe_steps_after(model)
+    step_after = "" if wrong_result.is_explained_by(model) else wrong_result.describe_steps_after(model)
     if step_after is not None:
         name = "; ".join(filter(None, (_name_changes(requested, changes), step_after)))
-        return Cause(name, changes=changes, steps=step_after) if name else _describe_wrong_values(difference, model)
+        return Cause(name, changes=changes, steps=step_after) if name else _describe_wrong_values(wrong_result, model)
     steps = [step for step in explanation.steps if not FRAMES.search(step)]
-    steps = [step for step in steps if step != fits.MEAN or not difference.options["subtract_mean"]]
+    steps = [step for step in steps if step != fits.MEAN or not wrong_result.options["subtract_mean"]]
     name = "; ".join([*filter(None, [_name_changes(requested, changes)]), *steps])
-    return Cause(name) if name else _describe_wrong_values(difference, model)
+    return Cause(name) if name else _describe_wrong_values(wrong_result, model)
 
 
-def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Cause:
+def _describe_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
     """Return a cause that names the places where the result differs from a model by more than the tolerance."""
-    features, result, _ = difference.align(difference.compute_features(model))
+    features, result, _ = wrong_result.align(wrong_result.compute_features(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
-    wrong_values = name_values(difference.measure_errors(features, result) > difference.tolerance)
+    wrong_values = name_values(wrong_result.measure_errors(features, result) > wrong_result.tolerance)
     return Cause(f"errors larger than rounding errors in {wrong_values}")
 
 
-def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
+def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the changes that are needed to explain a result, alone or with a simple step after the features."""
-    is_plain = difference.is_explained_by(requested.change(changes))
+    is_plain = wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}
         model = requested.change(fewer_changes)
-        if difference.is_explained_by(model) or (not is_plain and difference.describe_steps_after(model) is not None):
+        if wrong_result.is_explained_by(model) or (
+            not is_plain and wrong_result.describe_steps_after(model) is not None
+        ):
             changes = fewer_changes
     return changes
 
@@ -391,31 +392,33 @@ def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
-def _add_frame_causes(known: dict[str, Cause], differences: Sequence[WrongResult]) -> None:
+def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
     """Add a cause to ``known`` for missing and additional frames that the causes in ``known`` do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
-    for difference in differences:
-        cause, requested = cause_of.get(difference.id), difference.requested_model
+    for wrong_result in wrong_results:
+        cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
         if requested is None or (cause is not None and cause.changes is None):
             continue
         features = (
-            difference.expected if cause is None else difference.compute_features(requested.change(cause.changes or {}))
+            wrong_result.expected
+            if cause is None
+            else wrong_result.compute_features(requested.change(cause.changes or {}))
         )
-        if frames := difference.align(features)[2]:
-            known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(difference.id)
+        if frames := wrong_result.align(features)[2]:
+            known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(wrong_result.id)
 
 
-def _merge_causes(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
+def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
     """Merge a cause in ``known`` into another cause that explains all of its vectors.
 
     The other cause may change additional options only if they are levels, such as a floor, which loud audio does not
-    show. ``differences`` maps names of vectors to their wrong results.
+    show. ``wrong_results`` maps names of vectors to their wrong results.
     """
     for cause, other in itertools.permutations([*known.values()], 2):
         if not cause.changes or not other.changes or not {cause.name, other.name} <= known.keys():
             continue
         adds_only_levels = other.changes.keys() - cause.changes.keys() <= LEVELS
-        if adds_only_levels and all(other.explains(differences[vector]) for vector in cause.vectors):
+        if adds_only_levels and all(other.explains(wrong_results[vector]) for vector in cause.vectors):
             other.vectors.extend(known.pop(cause.name).vectors)
 
 

@@ -101,12 +101,13 @@ def conform_command(
     kit: str | Path | None = None,
     timeout: float = TIME_LIMIT_S,
 ) -> Scorecard:
-    """Run a program over the conformance kit (see ``kaldi-compat conform --help``), and return the scorecard.
+    """Run a program over the conformance kit, like ``kaldi-compat conform``, and return the scorecard.
 
-    After three consecutive vectors over the time limit, the program is not run again, and all other vectors fail.
+    After three consecutive vectors over the time limit, the program is not run again, and the remaining vectors fail.
 
     Args:
-        command: the program and its arguments, with the placeholders of ``--help``.
+        command: the program and its arguments, with the placeholders ``{audio}``, ``{options.json}`` and ``{out.npy}``.
+            With ``{list.json}`` instead, the program runs once for all vectors.
         level: one level or several levels, 1 to 8. None for all.
         kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
         timeout: time limit in seconds for each run of the program.
@@ -219,9 +220,10 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
 
 
 def find_error(text: str) -> str:
-    """Return the line of ``text``, a program's standard error, that names its error. It need not be the last line.
+    """Return the last line of a program's standard error ``text`` that names an error, such as an exception.
 
-    A line that ends with a colon is joined to the next line. At most MAX_QUOTED characters are returned.
+    If no line names an error, return the last line that is not part of a stack trace, or else the last line. Return ""
+    for empty text. A line that ends with a colon is joined to the next line. Return at most MAX_QUOTED characters.
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     named_indices = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]

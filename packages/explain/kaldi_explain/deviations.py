@@ -74,7 +74,7 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Return places where an array differs from features, and reasons, unless over 75% of frames or columns differ."""
+    """Find where an array differs from features, and why. If over 75% of rows or columns differ, name "most frames"."""
     values, features, compared = comparison.values, comparison.aligned_features, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
@@ -143,7 +143,7 @@ def _name_constant(comparison: Comparison, difference: Doubles) -> str:
 
 
 def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles) -> npt.NDArray[np.bool_]:
-    """Return the mask (n,) of frames (n, columns) that equal ``others``. In 10% of columns, they may differ more."""
+    """Return the mask (n,) of frames (n, columns) that equal ``others``. In 10% of columns, the limit is larger."""
     difference = np.abs(frames - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
     return np.asarray((difference.max(-1) <= comparison.limit) & is_near)

@@ -280,7 +280,7 @@ def _explain_by_search(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], channels: list[AudioSource], tolerance: float,
     budget: Budget,
 ) -> Explanation:  # fmt: skip
-    """Search for the features that give an array. Return their explanation, or why none was found.
+    """Search for the features that give an array. Return their explanation, or one that states why none was found.
 
     ``repairs`` describe repairs of the array ``target`` (frames, columns). ``channels`` are the channels of the
     recording (channels, T), and their mean.

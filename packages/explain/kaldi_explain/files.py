@@ -82,7 +82,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array ``features`` of a ``.npz`` file, as ``kaldi-compat frontend check`` does, or the only array.
+    """Return the array ``features`` of a ``.npz`` file or, if no array has this name, the only array.
 
     Raise :class:`FeatureError` if the file has several arrays, or none, and no array is named ``features``.
     """

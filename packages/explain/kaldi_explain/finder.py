@@ -64,7 +64,7 @@ class Stage:
 
 
 def _may_include_pitch(column_count: int) -> bool:
-    """Return True for an unusual number of columns that is usual after three columns of pitch are removed."""
+    """Return True if ``column_count`` is not in USUAL_COLUMNS, but would be without three columns of pitch."""
     return column_count not in USUAL_COLUMNS and column_count - PASTED[0] in USUAL_COLUMNS
 
 
@@ -113,9 +113,10 @@ class Finder:
         self._best_timing_score = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
-        """Return the first attempt that explains the array, and its settled candidate.
+        """Return the first attempt that explains the array, and its :class:`Settled` candidate.
 
-        If no attempt explains the array, return the nearest of the three best attempts, or None if none resembles it.
+        If no attempt explains the array, return the one of the three best attempts that leaves the least unexplained,
+        or None if no attempt resembles the array.
         """
         stages = [
             Stage("starts", self._search_starts, 2.0),
@@ -150,7 +151,7 @@ class Finder:
     def _reorder_stages(self, last: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after the stage ``last``, the likeliest first.
 
-        If neither features nor energies of the audio fit the array, only "mistakes" and "deltas" are returned.
+        If neither features nor energies of the audio resemble the array, only "mistakes" and "deltas" are returned.
         """
         urgent: tuple[str, ...] = ()
         if last.name == "starts" and self.begun:
@@ -176,9 +177,9 @@ class Finder:
         return 100 * shift in RATES and 100 * shift != start.candidate.rate
 
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the settled candidate of an attempt, or None if the attempt does not explain the array.
+        """Return the :class:`Settled` candidate of an attempt, or None if the attempt does not explain the array.
 
-        If ``is_start``, only an attempt whose features equal the array is settled. Later stages may improve others.
+        An attempt that is not near the array, or with ``is_start`` not equal to it, is tried only with dithering.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -195,14 +196,14 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's settled candidate with Kaldi's dithering, or None if it does not explain the array."""
+        """Return the :class:`Settled` of a dithered attempt, or None if dithering does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's candidate with all steps from its features to the array, or None if nothing fits."""
+        """Return an attempt's candidate with all steps to the array, or None if it cannot be compared with it."""
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
@@ -256,12 +257,12 @@ class Finder:
         return sorted(attempts, key=lambda attempt: attempt.cost)
 
     def _search_starts(self) -> Iterator[Attempt]:
-        """Yield the two best attempts with which the search begins."""
+        """Set :attr:`begun`, and yield its two best attempts."""
         self.begun = self._begin_searches(self._searches, self._sources)
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Yield attempts with reversed columns or parts of the audio if energies of the audio fit, but no feature."""
+        """Yield attempts with reversed columns or parts of audio, if its energies fit the array but no feature does."""
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
@@ -283,17 +284,17 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the attempt's candidate with the arrangement of each other search, at the best of the nearby frames."""
-        about = attempt.candidate.start
+        """Yield the candidate with the named arrangement of each other search, at the best frame near its first row."""
+        start = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
                 shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
                 yield Attempt(
-                    search, search.find_best_candidate(attempt.candidate.change({"start": about + n}) for n in shifts)
+                    search, search.find_best_candidate(attempt.candidate.change({"start": start + n}) for n in shifts)
                 )
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield attempts with refined numeric options, and with another first sample in case the audio was cut."""
+        """Yield attempts with refined numeric options, then with improved options, such as another first sample."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -323,8 +324,8 @@ class Finder:
     def _search_windows(self) -> Iterator[Attempt]:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
-        A sliding window hardly affects the changes from row to row. The search continues only if these changes fit much
-        better than the rows.
+        A sliding window hardly affects the changes from row to row. The search continues only if these changes agree
+        much better than the rows, or if the rows hardly agree at all.
         """
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
@@ -368,7 +369,7 @@ class Finder:
             yield Attempt(search, attempt.candidate).improve()
 
     def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return the search for features whose deltas of ``order`` from ``window`` frames on each side give a sheet."""
+        """Return a search for features whose deltas (``order``, ``window`` frames on each side) give the array."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
@@ -385,10 +386,7 @@ class Finder:
                 yield Attempt(attempt.search, best).improve()
 
     def _search_limited(self, lowest: float) -> Iterator[Attempt]:
-        """Yield an attempt with audio that was clipped at a level below its peak.
-
-        Nothing is yielded unless the cost is more than a fifth below ``lowest``, the lowest cost without clipping.
-        """
+        """Yield an attempt with audio clipped below its peak, if its cost is more than a fifth below ``lowest``."""
         short_attempts = [
             attempt
             for attempt in self.begun[: THRESHOLDS.descents]
@@ -459,10 +457,7 @@ class Finder:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return the candidates with which a search begins in ``source``, the audio of a candidate at another rate.
-
-    The frames are at the same times as the candidate's frames.
-    """
+    """Return a search's starts in ``source``, a candidate's audio at another rate, with frames at the same times."""
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
@@ -498,12 +493,11 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 
 
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, steps: int) -> float:
-    """Return the level of clipping with the smallest cost, found by a golden-section search.
+    """Return the clipping level with the smallest cost, found by a golden-section search.
 
-    A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
-
+    A whole number of 16-bit steps is preferred, because audio is usually clipped after conversion to integers.
     ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
-    the logarithms of ``level`` and of the result, and ``steps`` the number of reductions of the interval, each to 62%.
+    the logarithms of ``level`` and of the result. Each of the ``steps`` iterations shrinks the interval to 62%.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:

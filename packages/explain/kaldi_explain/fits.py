@@ -63,7 +63,7 @@ def select_all_cells(array: Doubles) -> Cells:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the absolute differences of two arrays, or 1/30 of the largest if that is larger.
+    """Return the 99.9th percentile of the absolute differences of two arrays, or if larger, 1/30 of their maximum.
 
     A few differences may be larger, because nearly silent frames have large rounding errors in single precision.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
@@ -147,14 +147,14 @@ def find_simplest_map(
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
     limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
-    for name, mapped, words in _list_maps(features, target, cells, references, earlier_maps, limits):
+    for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
         fit = Fit(
             "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
-            clipped if clipping else mapped, words + NUMBER_WORDS * bool(clipping),
+            clipped if clipping else mapped, word_count + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
-        if fit.residual <= tolerance and not (nearly_exact and words >= COLUMN_WORDS):
+        if fit.residual <= tolerance and not (nearly_exact and word_count >= COLUMN_WORDS):
             return fit
         fits.append(fit)
         if nearly_exact is None:
@@ -290,8 +290,8 @@ def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
     """Describe additional (positive) and missing (negative) frames at the "start" and the "end" of an array."""
-    return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
-            for where, n in counts.items() if n]  # fmt: skip
+    return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
+            for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
@@ -301,17 +301,17 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
     """
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
-        sizes = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
-        return np.asarray(np.nan_to_num((b.T @ a) / sizes))
+        norms = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
+        return np.asarray(np.nan_to_num((b.T @ a) / norms))
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of the target the index of the column of the features that gives it by offset and scale.
+    """Return for each column of the target the index of the features' column that equals it up to offset and scale.
 
-    Return None if no column of the features gives a column of the target.
+    Scales are positive. Return None if there is no such column for any one column of the target.
     """
     correlations = compute_correlations(features, target)
-    best = correlations.argmax(1)
+    best = correlations.argmax(1)  # Below, 1e-6 allows for rounding in single precision.
     return best.tolist() if (correlations.max(1) > 1 - 1e-6).all() else None
 
 

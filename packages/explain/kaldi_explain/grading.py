@@ -85,6 +85,7 @@ class Vector:
             if np.array_equal(converted, expected, equal_nan=expected.dtype.kind == "f"):
                 return "bits", ""
             error = np.abs(array.astype(np.float64) - expected) / np.maximum(1, np.abs(expected.astype(np.float64)))
+        # NaN differs from itself. NaN in both arrays is not an error.
         error[(converted == expected) | ((converted != converted) & (expected != expected))] = 0
         error = np.nan_to_num(error, nan=np.inf)
         largest = float(error.max())
@@ -268,7 +269,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
-    """Return the folder of the kit: ``kit``, or the installed package, or the kit of this checkout.
+    """Return the folder of the conformance kit: ``kit``, or the installed package, or else the kit of this checkout.
 
     Raises:
         FeatureError: there is no kit, or the folder is not a kit.

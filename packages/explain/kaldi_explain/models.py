@@ -96,10 +96,10 @@ class FeatureModel:
 
         A new ``padding`` sets ``snip_edges`` to True, and a new ``snip_edges`` removes the padding.
         """
-        edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
+        implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
         attributes, options = dict[str, Any](), dict(self.options)
-        for name, value in (edges | {**changes}).items():
+        for name, value in (implied | {**changes}).items():
             (attributes if name in names else options)[name] = value
         options = {name: value for name, value in options.items() if value != self.get_default(name)}
         return dataclasses.replace(self, options=options, **attributes)
@@ -115,7 +115,7 @@ class FeatureModel:
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Return descriptions by name of the options, then of the attributes, that differ from Kaldi's defaults."""
+        """Map the names of options, then of attributes, that differ from Kaldi's defaults to their descriptions."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
@@ -192,8 +192,9 @@ class FeatureModel:
         """Compute the features (frames, dim) of audio (T,), in float32 or float64.
 
         Raises:
-            OptionError: Kaldi's programs would refuse the options, the points of the FFT are unusual, or the padding
-                does not suit the audio or the shift.
+            OptionError: Kaldi's programs would refuse the options; the number of FFT points is odd, is smaller than the
+                frame, or has a prime factor above 29; the audio is too short for reflection padding; or the frame shift
+                is longer than the frame.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
@@ -206,8 +207,9 @@ class FeatureModel:
 
     def compute_plp(self, frames: Floats) -> Floats:
         """Return the PLP features (frames, dim) of frames (frames, size) of prepared samples."""
-        shift = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
-        return self._compute_by_engine(frames.ravel(), shift)
+        # The frames are concatenated, so a shift of one frame length makes the engine cut out the same frames.
+        changes = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
+        return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
         """Compute features (frames, dim) of audio (T,) with kaldi-compat's engine. ``changes`` overrides options."""
@@ -229,10 +231,10 @@ class FeatureModel:
     def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
         """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
-        Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a large prime
-        factor.
+        Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor
+        above 29.
         """
-        points, factor = self.fft_points, self.get("preemphasis_coefficient")
+        points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(
@@ -246,11 +248,11 @@ class FeatureModel:
         energies = np.einsum("ij,ij->i", samples, samples)
         if self.in_place:
             for n in range(1, samples.shape[1]):
-                samples[:, n] -= factor * samples[:, n - 1]
-        elif factor and "preemphasis" not in self.whole:
-            samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
-        shape = self.get("window_type"), samples.shape[1], self.get("blackman_coeff"), self.window == "periodic"
-        windowed = samples * make_window(*shape)
+                samples[:, n] -= coefficient * samples[:, n - 1]
+        elif coefficient and "preemphasis" not in self.whole:
+            samples = samples - coefficient * np.hstack((samples[:, :1], samples[:, :-1]))
+        window_type, is_periodic = self.get("window_type"), self.window == "periodic"
+        windowed = samples * make_window(window_type, samples.shape[1], self.get("blackman_coeff"), is_periodic)
         power = (
             _compute_power(windowed, points)
             if self.precise

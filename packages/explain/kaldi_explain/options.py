@@ -166,5 +166,5 @@ def list_values(name: str) -> tuple[Any, ...]:
 
 
 def has_option(kind: str, name: str) -> bool:
-    """Return True if a search may change only the option ``name`` of a feature of the kind ``kind``."""
+    """Return True if a search may change the option ``name`` alone, for features of the kind ``kind``."""
     return name in BY_NAME and kind in BY_NAME[name].kinds

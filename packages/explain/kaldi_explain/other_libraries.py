@@ -124,7 +124,7 @@ def find_milliseconds(samples: int, rate: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return the window ``window_type`` (size,). ``blackman_coeff`` is the coefficient of the Blackman window.
+    """Return a window (size,) of the type ``window_type``. ``blackman_coeff`` is used by the Blackman window.
 
     A periodic window is computed with one more sample, which is then removed.
     """
@@ -136,7 +136,7 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 
     The paddings "inside", "reflect-window", "constant-window" and "reflect-shift" belong to frames that are as long as
     the FFT of ``points`` samples, with the window of ``size`` samples in their middle. ``shift`` is the number of
-    samples from frame to frame.
+    samples from frame to frame. The zeros with which "zeros" fills the last frame are not counted.
     """
     if padding in ("", "zeros"):
         return 0, 0

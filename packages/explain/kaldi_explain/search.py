@@ -72,7 +72,7 @@ class Search:
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return the indices of the rows that are compared: blocks over the whole array, and the loudest rows."""
+        """Return indices of rows to compare: all but the edges, or blocks and the loudest rows of a long array."""
         rows = np.flatnonzero(self.sheet.rows)
         edge = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
         rows = rows[edge : len(rows) - edge]
@@ -99,7 +99,7 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. Without budget, a new candidate costs as much as an incomparable one.
+        Columns may have any offset and scale. When the search is over, a new candidate is incomparable.
         """
         charge(15)
         key = candidate.key
@@ -108,7 +108,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the same cost as :meth:`get_cost`, but compute it even if the budget is used up."""
+        """Return the cost of :meth:`get_cost` even if the budget is used up. Invalid candidates are incomparable."""
         key = candidate.key
         if key not in self._costs:
             charge(350)
@@ -139,9 +139,9 @@ class Search:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
         # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
-        size = 13  # Number of low cepstra.
-        if candidate.kind in ("mfcc", "plp") and features.shape[1] > size:
-            return 0.5 * (measure_distance(features[:, :size], values[:, :size]) + measure_distance(features, values))
+        count = 13  # Number of low cepstra.
+        if candidate.kind in ("mfcc", "plp") and features.shape[1] > count:
+            return 0.5 * (measure_distance(features[:, :count], values[:, :count]) + measure_distance(features, values))
         return measure_distance(features, values)
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
@@ -172,6 +172,7 @@ class Search:
         """Return a candidate's features (rows, columns) for the indices ``rows``. Spectra are kept for later calls."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
+        # All calls have the same rows, so the first start and the shift identify the frames.
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish_features(*self._spectra[key]))
@@ -196,8 +197,8 @@ class Search:
         return self._padded_audio[key]
 
     def release_source(self, source: AudioSource) -> None:
-        """Remove the samples and spectra of the audio ``source`` from the caches. It is not searched again."""
-        source.__dict__.pop("samples", None)
+        """Free the memory of the samples and spectra of ``source``. Call this after its last candidate."""
+        source.__dict__.pop("samples", None)  # `samples` is a cached property, which is computed again when it is read.
         self._padded_audio = {key: audio for key, audio in self._padded_audio.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
 
@@ -249,14 +250,14 @@ class Search:
         best = self.find_best_candidate(starts)
         if self.get_cost(best) > THRESHOLDS.near:
             best = self._apply_proposals(best, self._list_frame_changes(best))
-        frames = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
-        framings = (frames, frames | {"window_type": best.get("window_type")})
+        framing = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
+        framings = (framing, framing | {"window_type": best.get("window_type")})
         starts = [best, *(self.find_best_candidate((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
-    def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of features as wide as the array, for a frame shift of ``samples`` at ``rate`` Hz."""
-        shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
+    def _list_templates(self, rate: float, shift: int) -> Iterator[tuple[str, Changes]]:
+        """Yield kinds and options of features as wide as the array, for a shift of ``shift`` samples at ``rate`` Hz."""
+        shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * shift, rate) for n in (1, 2, 4))
         dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
         synthesis_lengths = (double_ms, fourfold_ms, 50.0)  # Usual frame lengths in milliseconds of speech synthesis.
         for length in sorted({25.0} if is_speech_shift else {*synthesis_lengths}):
@@ -282,10 +283,10 @@ class Search:
         for length in (
             sorted({*list_values("frame_length"), find_milliseconds(points, rate)}) if 64 < dim < 4096 else ()
         ):
-            size = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
-            if FeatureModel("spectrogram", rate, size).fft_points == points:
-                yield "spectrogram", size
-                yield from (("spectrogram", size | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
+            framing = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+            if FeatureModel("spectrogram", rate, framing).fft_points == points:
+                yield "spectrogram", framing
+                yield from (("spectrogram", framing | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
 
     # The following methods improve a candidate.
 
@@ -311,7 +312,7 @@ class Search:
         return self._simplify_candidate(candidate)
 
     def _apply_proposals(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
-        """Return the candidate with all proposals that explain more, of which the best are applied first.
+        """Apply the proposals that reduce the cost enough, the best first, and return the changed candidate.
 
         Costs are compared after division by the gain that options demand, so that rare options have to explain more.
         """
@@ -412,7 +413,8 @@ class Search:
         """Estimate the filters' centers from the array, and yield edges and mel scales with about these centers.
 
         The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
-        scale, the centers lie on a straight line over the numbers of the columns. Other kinds than fbank have no edges.
+        scale, the centers lie on a straight line over the numbers of the columns. Yield nothing for kinds other than
+        fbank, for deltas, and if fewer than three columns have a center.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
@@ -494,19 +496,19 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 
     ``length`` is the frame length in milliseconds, and ``rate`` the sampling rate in Hz.
     """
-    size: Changes = {"frame_length": length}
-    points = FeatureModel("fbank", rate, size).fft_points
-    speech_features = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
+    framing: Changes = {"frame_length": length}
+    points = FeatureModel("fbank", rate, framing).fft_points
+    speech_features = framing | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
     if 3 <= dim <= 256:
-        yield "fbank", size | {"num_mel_bins": dim}
-        yield "fbank", size | {"num_mel_bins": dim, "use_log_fbank": False}
+        yield "fbank", framing | {"num_mel_bins": dim}
+        yield "fbank", framing | {"num_mel_bins": dim, "use_log_fbank": False}
         yield "fbank", speech_features | {"num_mel_bins": dim}
     for is_last in (False, True):
         if 4 <= dim <= 257:
-            yield "fbank", size | {"use_energy": True, "htk_compat": is_last, "num_mel_bins": dim - 1}
+            yield "fbank", framing | {"use_energy": True, "htk_compat": is_last, "num_mel_bins": dim - 1}
     if 4 <= dim <= 80:
         for bins in sorted({bins for bins in (23, 26, 40, 80, dim) if bins >= dim}):
-            cepstra = size | {"num_ceps": dim, "num_mel_bins": bins}
+            cepstra = framing | {"num_ceps": dim, "num_mel_bins": bins}
             plain = cepstra | {"use_energy": False}
             for options, is_last in itertools.product((cepstra, plain), (False, True)):
                 yield "mfcc", options | {"htk_compat": is_last}
@@ -517,7 +519,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
         yield from (("mfcc", cepstra | {"use_energy": has_energy}) for has_energy in (True, False))
     for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
         if 4 <= dim <= 24:
-            yield "plp", size | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
+            yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
@@ -527,11 +529,11 @@ def _get_gain(candidate: Candidate, changes: Changes) -> float:
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield all changes of one option, and of options that depend on it. ``levels`` are factors of the samples."""
+    """Yield changes of each option alone, and of options that interact. ``levels`` are usual factors of the samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):
-            yield from ({option.name: x} for x in option.values if x != candidate.get(option.name))
+            yield from ({option.name: value} for value in option.values if value != candidate.get(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
         if candidate.padding in ("", "inside", "zeros"):  # With other paddings, the length does not move the centers.
@@ -539,12 +541,12 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
             yield {"frame_length": length, "start": candidate.start + round(moved_samples / candidate.shift)}
     for samples, sign in itertools.product(list_values("offset"), (-1, 1)):
         yield {"offset": candidate.offset + sign * samples}
-    whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
-    yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
+    whole_changes = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+    yield from (whole_changes, whole_changes | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
     if has_option(kind, "low_freq"):  # Wrong edges can compensate for a wrong mel scale or warp factor.
-        others: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
-        others += [{"warp": warp} for warp in list_values("warp")[1:]]
-        for low, changes in itertools.product((20.0, 0.0), others):
+        mel_changes: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
+        mel_changes += [{"warp": warp} for warp in list_values("warp")[1:]]
+        for low, changes in itertools.product((20.0, 0.0), mel_changes):
             yield changes | {"low_freq": low, "high_freq": 0.0}
     yield from candidate.list_framing_changes()
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
@@ -557,7 +559,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
                 noiseless = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
                 yield from (noiseless | {"added": added} for added in list_values("added"))
             if kind == "mfcc":
-                yield from ({"scale": scale} | DB_80 | edge for edge in ({}, {"low_freq": 0.0}))
+                yield from ({"scale": scale} | DB_80 | edge_changes for edge_changes in ({}, {"low_freq": 0.0}))
         yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
 
 

@@ -67,7 +67,7 @@ class Settled:
         return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
 
     def is_explained_by(self, tolerance: float) -> bool:
-        """Return True if all differences are below a tolerance, or explained by rounding."""
+        """Return True if the residual is within a tolerance, or explained by rounding."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
@@ -111,9 +111,10 @@ class Settling:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
-        """Return the simplest settled variation of a candidate within the tolerance, or else the nearest, or None.
+        """Vary the levels and edges of a candidate, and return the simplest variation within the tolerance.
 
-        None means that the candidate cannot be compared with the array.
+        If there is none, return the variation with the smallest cost, or the best so far when the budget is spent.
+        Return None if the candidate cannot be compared with the array. :meth:`_include_silence` changes :attr:`sheet`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -129,7 +130,7 @@ class Settling:
             _vary_edges,
         ]
         for step in steps:
-            # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
+            # Try rounding only if no row is missing. Otherwise, zeros after the audio may still give the missing rows.
             is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
             if is_whole and best.fit.word_count < fits.NUMBER_WORDS:
                 rounded = self._explain_by_rounding(best)
@@ -162,12 +163,13 @@ class Settling:
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _fit_candidate(self, candidate: Candidate) -> Settled | None:
-        return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
+        return fit_map(candidate, self.sheet, self.tolerance, row_count=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
-        """Return the simplest candidate that explains the array, or else the nearest one, or None without candidates.
+        """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        Only the candidates that give the largest number of rows compete.
+        The candidate with the most rows is best. Of equally many rows, the fewest words decide, or the smallest cost if
+        no candidate explains the array. Return None without candidates.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
@@ -179,13 +181,13 @@ class Settling:
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return features and the array's values in the rows that both have, and a mask of these rows.
 
-        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask has the array's rows.
+        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask covers these first rows.
         """
-        stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
-        features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
-        frames = candidate.start + np.arange(rows) * stride
+        stride, row_count = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
+        features = compute_features(candidate, row_count * stride if row_count < len(self.sheet.values) else None)
+        frames = candidate.start + np.arange(row_count) * stride
         inside = (frames >= 0) & (frames < len(features))
-        return features[frames[inside]], self.sheet.feature_values[:rows][inside], inside
+        return features[frames[inside]], self.sheet.feature_values[:row_count][inside], inside
 
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with silent rows, where features are at a floor, among the rows that are compared.
@@ -330,19 +332,19 @@ def compute_features(candidate: Candidate, frame_count: int | None = None) -> Do
 
 def fit_map(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
-    rows: int | None = None,
+    row_count: int | None = None,
 ) -> Settled | None:  # fmt: skip
     """Return a candidate with the simplest map from its features to the array of ``sheet``.
 
     Return None if the candidate cannot be compared with the array. ``tolerance`` is the largest residual of an
-    explanation. ``arrangement`` replaces the sheet's transformation of the features. Only the first ``rows`` rows of
-    the array are compared, or all for None.
+    explanation. ``arrangement`` replaces the sheet's transformation of the features. Only the first ``row_count`` rows
+    of the array are compared, or all for None.
     """
     arrangement = arrangement or sheet.arrangement
-    values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
-    frames = len(values) * stride if len(values) < len(sheet.values) else None
+    values, columns, stride = sheet.values[:row_count], sheet.columns, arrangement.stride
+    frame_count = len(values) * stride if len(values) < len(sheet.values) else None
     try:
-        plain = compute_features(candidate, frames)
+        plain = compute_features(candidate, frame_count)
     except KaldiCompatError:
         return None
     features = arrangement.apply(plain)
@@ -364,9 +366,9 @@ def fit_map(
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
-        for name, normalized, words in fits.list_normalizations(plain, plain):
+        for name, normalized, word_count in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
-            earlier_maps.append((f"before that: {name}", mapped, words))
+            earlier_maps.append((f"before that: {name}", mapped, word_count))
     fit = fits.find_simplest_map(common_features, target, tolerance, cells, references, earlier_maps, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
@@ -407,7 +409,7 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of an array that the settled features do not explain within ``tolerance``."""
+    """Return the places of an array that the features of ``settled`` do not explain within ``tolerance``."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)

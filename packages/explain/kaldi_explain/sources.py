@@ -73,7 +73,7 @@ class AudioSource:
         return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
-        """Add noise of a millionth of the largest sample, as large as the difference of two resamplers of one kind.
+        """Return this audio with noise of a millionth of the largest sample, by which similar resamplers differ.
 
         Audio that was not resampled has no such difference, and is returned unchanged.
         """
@@ -135,10 +135,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 
 
 def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
-    """Count the clipped samples of a recording (channels, T).
-
-    Clipped samples are runs of three or more samples that are equal to the maximum or the minimum of their channel.
-    """
+    """Count the samples (channels, T) in runs of at least three that equal the maximum or minimum of their channel."""
     extremes = (recording == recording.max(-1, keepdims=True)) | (recording == recording.min(-1, keepdims=True))
     varies = recording.max(-1) > recording.min(-1)
     same = extremes[:, 1:] & extremes[:, :-1] & (recording[:, 1:] == recording[:, :-1]) & varies[:, None]

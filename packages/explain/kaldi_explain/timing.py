@@ -61,7 +61,7 @@ class Pattern:
         """Return the assumed times of the array's rows in the audio ``source``, the best first.
 
         A row is ``stride`` frames after the previous row. Parts of the audio are also considered if ``parts`` is True
-        and the score of the whole audio is at most ``certain``.
+        and the score of the whole audio is at most ``certain``. An array of few rows is assumed to cover the audio.
         """
         count = len(self.rows)
 

@@ -14,7 +14,7 @@ from io_ark.streams.source import Source
 
 
 class AsStored(Codec[Any]):
-    """Codec of float matrices or vectors, as ``kind`` says: float64 if they are stored as double, else float32."""
+    """Codec of float matrices or vectors (``kind``). Values stored in double precision are float64, others float32."""
 
     def __init__(self, kind: Literal["matrix", "vector"]) -> None:
         self._single, self._double = codec(kind), codec(f"double-{kind}")
@@ -37,6 +37,6 @@ class AsStored(Codec[Any]):
 
 
 def write_empty_matrix(sink: Sink, matrix: npt.NDArray[Any]) -> None:
-    """Write a matrix without elements with its shape, as other libraries do. Kaldi would write 0 rows and 0 columns."""
+    """Write an empty matrix and keep its shape, as other libraries do. Kaldi would write 0 rows and 0 columns."""
     token = b"DM " if matrix.dtype.itemsize == 8 else b"FM "
     sink.write(BINARY_MARKER + token + struct.pack("<bibi", 4, matrix.shape[0], 4, matrix.shape[1]))

@@ -59,8 +59,9 @@ def get_stream_name(target: FileOrName) -> str:
 def open_source(target: FileOrName, access: Access | None = None, *, whole: bool = False) -> Iterator[Source]:
     """Yield the source of an rxfilename, path or open file. Leave an open file's position after the consumed bytes.
 
-    ``access`` permits commands and URLs, and None permits both. ``whole`` is True if the caller reads the source to its
-    end. A failed command then raises an error, because its output may be incomplete.
+    If the file cannot seek, the next call on it continues with the bytes that its source has read ahead. ``access``
+    permits commands and URLs, and None permits both. ``whole`` is True if the caller reads the source to its end. A
+    failed command then raises an error, because its output may be incomplete.
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
@@ -108,7 +109,7 @@ def read_key(fd: Any) -> str | None:
 
 
 def _open_regular_file(stream: Any, may_read_ahead: bool) -> Source | None:
-    """Return a source at the position of an open regular file, and None for any other stream.
+    """Return a source at the position of a regular file that ``open(path, "rb")`` opened, or None for any other stream.
 
     ``may_read_ahead`` is True if the source may read beyond an object (:class:`~io_ark.streams.source.FileSource`).
     """
@@ -137,8 +138,8 @@ def _make_readable(stream: Any) -> Any:
 def open_sink(target: FileOrName, access: Access | None = None, *, append: bool = False) -> Output:
     """Return the output for a wxfilename or a path, or for an open file, which stays open.
 
-    ``access`` permits commands and URLs, and None permits both. ``append`` is True to append to an existing file. Raise
-    ArkError if the file cannot be opened, or an earlier write to it failed.
+    ``access`` permits commands and URLs, and None permits both. ``append`` is True to append to an existing file
+    instead of replacing it. Raise ArkError if the file cannot be opened, or an earlier write to it failed.
     """
     if isinstance(target, str | PathLike):
         return open_output(decode_file_name(target), access=access, append=append)
@@ -146,12 +147,12 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
         target.flush()
     binary: Any = getattr(target, "buffer", target)
     check_writable(binary)
-    sink = _SinkOfText(target) if isinstance(target, io.StringIO) else binary
+    raw = _SinkOfText(target) if isinstance(target, io.StringIO) else binary
     start = 0
     with suppress(OSError, AttributeError):
         start = binary.tell()
     return Output(
-        get_stream_name(target), sink, lambda: None, discard=lambda: mark_broken(binary), flush_raw=True, start=start
+        get_stream_name(target), raw, lambda: None, discard=lambda: mark_broken(binary), flush_raw=True, start=start
     )
 
 
@@ -172,10 +173,11 @@ def open_input_file(name: str, access: Access) -> Any:
 def open_output_file(name: str, access: Access, *, append: bool = False) -> Any:
     """Open the wxfilename ``name`` as a binary file object, or raise ArkError.
 
-    ``access`` permits commands and URLs. ``append`` is True to append to an existing file.
+    ``access`` permits commands and URLs. ``append`` is True to append to an existing file instead of replacing it.
     """
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
+        # The raw file is unbuffered, because _OutputFile has the buffer.
         file = _OutputFile(_open_file(target.path, "ab" if append else "wb", 0))
         claim_file(file, file.fileno())
         return file

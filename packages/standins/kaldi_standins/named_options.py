@@ -82,7 +82,7 @@ class OptionGroups(NamedOptions):
     """Options that hold groups of options, and convert to and from dictionaries."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options by name. A group of options becomes a dictionary."""
+        """Return a dictionary from option names to values. A group of options becomes a dictionary inside it."""
         return {name: value.as_dict() if isinstance(value, OptionGroups) else value
                 for name, value in vars(self).items()}  # fmt: skip
 
@@ -91,8 +91,8 @@ class OptionGroups(NamedOptions):
         """Make options from a dictionary of options and groups. Ignore unknown names. Absent options keep defaults."""
         options = cls()
         for name in vars(options).keys() & dict(data).keys():
-            kind = type(getattr(options, name))
-            setattr(options, name, getattr(kind, "from_dict", kind)(data[name]))
+            field_type = type(getattr(options, name))
+            setattr(options, name, getattr(field_type, "from_dict", field_type)(data[name]))
         return options
 
     def flatten(self) -> dict[str, Any]:
@@ -117,8 +117,8 @@ def make_options_class(
         compared: True to generate ``__eq__`` and ``__repr__``, which compare and show the values.
     """
     declarations = [
-        (field, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
-        for field, kind, default, _ in fields
+        (field, field_type, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
+        for field, field_type, default, _ in fields
     ]
     meanings = "".join(f"    {field}: {meaning}.\n" for field, _, _, meaning in fields)
     module = f"{base.__module__.rpartition('.')[0]}.options"

@@ -256,7 +256,7 @@ class _Completed:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the original module and complete it, or raise ImportError if its C code does not fit torch."""
+        """Run the original module and complete it, or raise ImportError if its C code was built for another torch."""
         try:
             self._loader.exec_module(module)
         except OSError as error:  # The library's C code does not fit the installed torch.

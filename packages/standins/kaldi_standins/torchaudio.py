@@ -129,7 +129,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` with the module for the arguments. Add a missing attribute."""
+    """Return the name of the attribute of ``_compiled`` that holds the module for the arguments. Add a new module."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -216,7 +216,7 @@ def _check_list_of_tensors(waveforms: Any) -> list[Tensor]:
 
 
 def _subtract_mean(features: Tensor) -> Tensor:
-    """Subtract each column's mean from features (..., frames, dim). On a CPU, one utterance has Kaldi's rounding."""
+    """Subtract each column's mean from features (..., frames, dim). A float32 CPU matrix is rounded as in Kaldi."""
     is_plain = features.ndim == 2 and features.dtype == torch.float32
     if is_plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
         return torch.from_numpy(engine.subtract_mean(features.numpy()))
@@ -398,7 +398,7 @@ def get_mel_banks(
     vtln_high: float,
     vtln_warp_factor: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centers in Hz ``(num_bins, 1)``.
+    """Return mel filters: weights ``(num_bins, window_length_padded // 2)`` and centers in Hz ``(num_bins, 1)``.
 
     Args:
         num_bins: number of filters.

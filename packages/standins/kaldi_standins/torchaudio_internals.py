@@ -44,7 +44,7 @@ def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edg
 def _feature_window_function(
     window_type: str, window_size: int, blackman_coeff: float, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
-    """Return the window ``window_type`` (window_size,). ``blackman_coeff`` is the Blackman window's coefficient."""
+    """Return a window (window_size,) of the type ``window_type``. The Blackman window uses ``blackman_coeff``."""
     return torch.tensor(_window(window_type, window_size, blackman_coeff), device=device, dtype=dtype)
 
 

@@ -33,15 +33,16 @@ FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float matrices of an archive: tensors (rows, columns), float64 for stored float64 values, else float32.
+    """Read the float matrices of an archive. Return an iterator of (key, tensor (rows, columns)).
+
+    Tensors are float64 for matrices stored in double precision, and float32 for all others.
 
     Args:
-        file_or_fd: name of the archive, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
+        pipes, network: False to refuse commands, or URLs.
 
     Raises:
-        io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
+        io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a matrix.
 
     >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_mat_ark
@@ -55,12 +56,11 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     """Read the float matrices that a script file lists. See :func:`read_mat_ark` for the results.
 
     Args:
-        file_or_fd: name of a script file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
+        pipes, network: False to refuse commands, or URLs.
 
     Raises:
-        io_ark.ArkError: a file cannot be opened, or an entry is not a matrix.
+        io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a matrix.
 
     >>> from kaldi_standins.torchaudio_kaldi_io import read_mat_scp
     >>> features = dict(read_mat_scp("feats.scp"))  # doctest: +SKIP
@@ -69,15 +69,16 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float vectors of an archive: tensors (elements,), float64 for doubles and entries in text, else float32.
+    """Read the float vectors of an archive. Return an iterator of (key, tensor (elements,)).
+
+    Tensors are float64 for vectors stored in double precision or as text, and float32 for all others.
 
     Args:
-        file_or_fd: name of the archive, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
+        pipes, network: False to refuse commands, or URLs.
 
     Raises:
-        io_ark.ArkError: the archive cannot be opened, or an entry is not a vector.
+        io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector.
 
     >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_flt_ark
@@ -91,12 +92,11 @@ def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
     """Read the float vectors that a script file lists. See :func:`read_vec_flt_ark` for the results.
 
     Args:
-        file_or_fd: name of a script file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
+        pipes, network: False to refuse commands, or URLs.
 
     Raises:
-        io_ark.ArkError: a file cannot be opened, or an entry is not a vector.
+        io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a vector.
 
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_flt_scp
     >>> vectors = dict(read_vec_flt_scp("vad.scp"))  # doctest: +SKIP
@@ -105,15 +105,16 @@ def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
 
 def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the integer vectors of an archive (alignments): int32 tensors (elements,), or int64 for entries in text.
+    """Read the integer vectors of an archive, such as alignments. Return an iterator of (key, tensor (elements,)).
+
+    Tensors are int64 for vectors stored as text, and int32 for all others.
 
     Args:
-        file_or_fd: name of the archive, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
+        pipes, network: False to refuse commands, or URLs.
 
     Raises:
-        io_ark.ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+        io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_int_ark
@@ -127,12 +128,11 @@ def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
     """Read the integer vectors that a script file lists. See :func:`read_vec_int_ark` for the results.
 
     Args:
-        file_or_fd: name of a script file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
+        pipes, network: False to refuse commands, or URLs.
 
     Raises:
-        io_ark.ArkError: a file cannot be opened, or an entry is not a vector of integers.
+        io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a vector of integers.
 
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_int_scp
     >>> alignments = dict(read_vec_int_scp("ali.scp"))  # doctest: +SKIP

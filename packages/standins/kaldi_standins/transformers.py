@@ -47,9 +47,9 @@ def _get_fbank(settings: FbankSettings, device: torch.device) -> Fbank:
 
 
 def _list_utterances(raw_speech: Any) -> list[Any] | None:
-    """Return the utterances of a call as float32 arrays (T,), or None if an utterance has a different shape.
+    """Return the utterances of a call as float32 arrays (T,), or None if one is neither (T,) nor (channels, T).
 
-    ``raw_speech`` is one utterance, or a list or array of utterances.
+    ``raw_speech`` is one utterance, or a list or array of utterances. Of several channels, the first is returned.
     """
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
@@ -86,21 +86,21 @@ class _Extractor:
         return result if device is None or keywords.get("return_tensors") != "pt" else result.to(device)
 
     def _compute_features(self, utterances: list[Any], device: torch.device) -> list[Any]:
-        """Return the filter banks of utterances (T,): float32 arrays (frames, num_mel_bins)."""
+        """Return the log-mel features of each utterance (T,), as float32 arrays (frames, num_mel_bins)."""
         fbank = _get_fbank(read_fbank_settings(self), device)
         tensors = [torch.from_numpy(utterance).to(device, self.dtype) for utterance in utterances]
         if device.type == "cpu":
             features_of_utterances = fbank(tensors)
         else:
             lengths = torch.tensor([len(utterance) for utterance in tensors])
-            features, counts = fbank(torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True), lengths)
-            features_of_utterances = [row[:count] for row, count in zip(features, counts.tolist(), strict=True)]
-        return [utterance.float().cpu().numpy() for utterance in features_of_utterances]
+            batch, counts = fbank(torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True), lengths)
+            features_of_utterances = [padded[:count] for padded, count in zip(batch, counts.tolist(), strict=True)]
+        return [features.float().cpu().numpy() for features in features_of_utterances]
 
     def _extract_fbank_features(self, waveform: Any, **parameters: Any) -> Any:
-        """Return the filter bank (frames, num_mel_bins) of the call's next utterance, which has been computed before.
+        """Return the features (frames, num_mel_bins) of the call's next utterance, which were computed before.
 
-        Outside of a call, compute the filter bank of ``waveform``.
+        Outside of a call, compute the features of ``waveform``. Leave waveforms that are not mono to the original.
         """
         computed = _ready.get()
         if computed is None:
@@ -128,7 +128,7 @@ class ASTFeatureExtractor(_Extractor, transformers.ASTFeatureExtractor):
     """``transformers.ASTFeatureExtractor``: 1024 frames of 128 log-mel bins."""
 
     def _extract_fbank_features(self, waveform: Any, max_length: int) -> Any:  # type: ignore[override]
-        """Return ``max_length`` frames of the filter bank, cut or padded with zeros at the end."""
+        """Return the log-mel features (max_length, num_mel_bins), cut or padded with zeros at the end."""
         features = super()._extract_fbank_features(waveform, max_length=max_length)[:max_length]
         return np.pad(features, ((0, max_length - len(features)), (0, 0)))
 
@@ -137,7 +137,7 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
     """``transformers.Phi4MultimodalFeatureExtractor``: 80 log-mel bins up to 7690 Hz, floored at 0."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, audio_lengths: Tensor, device: Any = "cpu") -> Tensor:
-        """Return the filter banks (B, frames, 80) of padded audio (B, T) with lengths (B,)."""
+        """Return the log-mel features (B, frames, 80) of padded audio (B, T) with lengths (B,)."""
         fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         # The original sets frames past the end of shorter utterances to zero, except for the last frames of the batch.
@@ -182,7 +182,7 @@ def drop_in(extractor: Extractor) -> Extractor:
         A new feature extractor, or the changed processor itself.
 
     Raises:
-        OptionError: the extractor does not compute Kaldi's filter bank.
+        OptionError: the class does not have the name of a stand-in, for example because it is a subclass.
 
     >>> import transformers
     >>> from kaldi_standins.transformers import drop_in
@@ -193,11 +193,11 @@ def drop_in(extractor: Extractor) -> Extractor:
     if inner is not None:
         extractor.feature_extractor = drop_in(inner)  # type: ignore[attr-defined]
         return extractor
-    kind = _CLASSES.get(type(extractor).__name__)
-    if kind is None:
+    stand_in_class = _CLASSES.get(type(extractor).__name__)
+    if stand_in_class is None:
         raise OptionError(f"{type(extractor).__name__} has no stand-in: pass one of {', '.join(_CLASSES)}")
     settings = {name: value for name, value in vars(extractor).items() if name not in ("mel_filters", "window")}
-    replaced: Extractor = kind(**settings)
+    stand_in: Extractor = stand_in_class(**settings)
     # Also copy the mel filters, because only they contain Phi-4-multimodal's frequencies.
-    vars(replaced).update(vars(extractor))
-    return replaced
+    vars(stand_in).update(vars(extractor))
+    return stand_in

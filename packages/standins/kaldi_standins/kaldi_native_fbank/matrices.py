@@ -55,11 +55,11 @@ def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
 
 
 def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
-    """Normalize features with the means, and with ``opts.norm_vars`` the variances, like Kaldi's ``apply-cmvn``.
+    """Normalize features by means, and if ``opts.norm_vars`` is True also by variances, like Kaldi's ``apply-cmvn``.
 
     Args:
         stats: statistics (2, dim + 1), as :func:`compute_cmvn_stats` returns them.
-        opts: the options.
+        opts: the options. ``reverse`` undoes a normalization instead.
         feats: features (frames, dim).
 
     Returns:
@@ -97,6 +97,7 @@ class CmvnAccumulator:
     Args:
         dim: number of columns of the features. 0 for the number of columns of the first features.
 
+    >>> from kaldi_standins.kaldi_native_fbank import CmvnAccumulator
     >>> accumulator = CmvnAccumulator()
     >>> accumulator.add(2, [1.0, 2.0])
     >>> accumulator.stats.tolist()
@@ -185,7 +186,8 @@ class FeatureTransform:
     Raises:
         OptionError: ``mat`` is not a matrix.
 
-    >>> FeatureTransform(np.eye(2, 3)).apply([[1.0, 2.0]]).tolist()
+    >>> from kaldi_standins.kaldi_native_fbank import FeatureTransform
+    >>> FeatureTransform([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).apply([[1.0, 2.0]]).tolist()
     [[1.0, 2.0]]
     """
 
@@ -195,7 +197,7 @@ class FeatureTransform:
 
     @staticmethod
     def read(filename: str) -> FeatureTransform:
-        """Read a transform from a file with a matrix in one of Kaldi's formats. Commands are refused.
+        """Read a transform from a file or URL with a Kaldi matrix, binary or text. Commands are refused.
 
         Raises:
             StreamError: the file cannot be read. The error is also a RuntimeError.

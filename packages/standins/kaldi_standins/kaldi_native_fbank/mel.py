@@ -27,6 +27,7 @@ class MelBanks:
     Raises:
         OptionError: Kaldi refuses a value.
 
+    >>> from kaldi_standins.kaldi_native_fbank import MelBanks
     >>> MelBanks().get_matrix().shape
     (25, 257)
     """
@@ -96,6 +97,7 @@ class FeatureWindowFunction:
     Raises:
         OptionError: the window is unknown, or a frame has no samples.
 
+    >>> from kaldi_standins.kaldi_native_fbank import FeatureWindowFunction, FrameExtractionOptions
     >>> len(FeatureWindowFunction(FrameExtractionOptions()).window)
     400
     """

@@ -44,9 +44,9 @@ class OnlineNemoFbank:
     Raises:
         OptionError: Kaldi refuses a value.
 
-    >>> import numpy as np
+    >>> from kaldi_standins.kaldi_native_fbank import NemoFbankOptions, OnlineNemoFbank
     >>> fbank = OnlineNemoFbank(NemoFbankOptions())
-    >>> fbank.accept_waveform(16000, np.zeros(1000))
+    >>> fbank.accept_waveform(16000, [0.0] * 1000)
     >>> fbank.get_frames(0, 6)[0].shape, fbank.num_trailing_samples
     ((6, 80), 40)
     """
@@ -87,7 +87,7 @@ class OnlineNemoFbank:
         return self._finished and 0 <= frame == self.num_frames_ready - 1
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
-        """Add a chunk of audio: samples (T,) with a sampling rate in Hz.
+        """Add a chunk of audio: samples (T,) at the sampling rate ``samp_freq`` of the options, in Hz.
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
@@ -108,7 +108,7 @@ class OnlineNemoFbank:
         Args:
             frame_index: number of the first frame, counted from 0.
             n: number of frames.
-            is_final: True to also use the samples after the last whole frame shift, after the end of the audio.
+            is_final: True to also use the samples after the last whole frame shift, if the audio has ended there.
 
         Returns:
             Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not
@@ -132,7 +132,7 @@ class OnlineNemoFbank:
         return self._compute_features(self._samples[offset : end - first], n), offset
 
     def _compute_features(self, samples: Floats, max_frames: int) -> Floats:
-        """Return the features (frames, dim) of samples (T,), of at most the first ``max_frames`` frames."""
+        """Return the features (frames, dim) of samples (T,), for at most ``max_frames`` frames."""
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
         power = np.abs(compute_spectra(self._stft, self._window, emphasized, max_frames)) ** 2

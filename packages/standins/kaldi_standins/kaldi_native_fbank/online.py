@@ -170,7 +170,7 @@ class OnlineFeature(FrameStore):
         self._finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store the waiting frames, with ``final`` the last frames of the audio, or raise StreamError."""
+        """Compute and store the waiting frames, and with ``final`` also the last. Raise StreamError for a NaN."""
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
@@ -191,10 +191,10 @@ class OnlineFeature(FrameStore):
         return features
 
 
-def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
-    """Return ``opts``, or raise :class:`WrongOptionError` if its type is not ``kind``. The error names ``owner``."""
-    if not isinstance(opts, kind):
-        raise WrongOptionError(f"{type(owner).__name__} takes {kind.__name__}, not {type(opts).__name__}")
+def check_options(owner: object, opts: Any, expected_class: type[Any]) -> Any:
+    """Return ``opts``, or raise :class:`WrongOptionError`, which names ``owner``, if it has a different class."""
+    if not isinstance(opts, expected_class):
+        raise WrongOptionError(f"{type(owner).__name__} takes {expected_class.__name__}, not {type(opts).__name__}")
     return opts
 
 
@@ -215,11 +215,11 @@ def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
 class OnlineFbank(OnlineFeature):
     """Log-mel filter bank features of audio in chunks.
 
-    >>> import numpy as np
+    >>> from kaldi_standins.kaldi_native_fbank import FbankOptions, OnlineFbank
     >>> opts = FbankOptions()
     >>> opts.frame_opts.dither = 0
     >>> fbank = OnlineFbank(opts)
-    >>> fbank.accept_waveform(16000, np.zeros(16000, np.float32).tolist())
+    >>> fbank.accept_waveform(16000, [0.0] * 16000)
     >>> fbank.num_frames_ready, fbank.get_frame(0).shape
     (98, (23,))
     """
@@ -247,9 +247,9 @@ class OnlineFbank(OnlineFeature):
 class OnlineMfcc(OnlineFeature):
     """Mel-frequency cepstral coefficients of audio in chunks.
 
-    >>> import numpy as np
+    >>> from kaldi_standins.kaldi_native_fbank import MfccOptions, OnlineMfcc
     >>> mfcc = OnlineMfcc(MfccOptions())
-    >>> mfcc.accept_waveform(16000, np.zeros(16000, np.float32))
+    >>> mfcc.accept_waveform(16000, [0.0] * 16000)
     >>> mfcc.num_frames_ready, mfcc.get_frame(0).shape
     (98, (13,))
     """

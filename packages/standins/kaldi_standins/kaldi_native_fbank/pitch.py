@@ -57,6 +57,7 @@ class OnlinePitch(FrameStore):
         OptionError: Kaldi refuses a value.
 
     >>> import numpy as np
+    >>> from kaldi_standins.kaldi_native_fbank import OnlinePitch, PitchExtractionOptions
     >>> pitch = OnlinePitch(PitchExtractionOptions())
     >>> pitch.accept_waveform(16000, 1000 * np.sin(0.1 * np.arange(16000)))
     >>> pitch.num_frames_ready, pitch.get_frame(0).shape
@@ -83,7 +84,7 @@ class OnlinePitch(FrameStore):
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that can be read so far."""
+        """Number of frames that are available so far, including discarded frames."""
         self._update_frames()
         return super().num_frames_ready
 
@@ -91,17 +92,18 @@ class OnlinePitch(FrameStore):
         """Return the features (dim,) of ``frame``, counted from 0.
 
         Raises:
-            StreamError: the frame is not available yet. The error is also a RuntimeError.
+            StreamError: the frame is not available yet or was discarded. It is also an IndexError and a RuntimeError.
         """
         self._update_frames()
         return super().get_frame(frame)
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
-        """Add a chunk of audio: samples (T,) with a sampling rate in Hz.
+        """Add a chunk of audio: samples (T,) at the sampling rate ``samp_freq`` of the options, in Hz.
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
-            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError. For a
+                NaN or an infinity, the next access to frames raises it.
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
@@ -121,14 +123,15 @@ class OnlinePitch(FrameStore):
     def _compute_features(self) -> Floats:
         """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
-        # Append an empty chunk, because the tracker learns that the audio has ended only after the last chunk.
+        # Append an empty chunk, which the tracker takes for the end of the audio.
         analysis = Analysis.from_audio(
             audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
         )
+        # The tracker's last track assumes that the audio has ended. Skip it as long as chunks may follow.
         tracks = [
-            analysis.compute_features(tracked.slice_frames(0, ready_count))
-            for tracked, ready_count, at_end in trace_online_tracks(analysis, self._tracking)
-            if at_end == self._finished
+            analysis.compute_features(lattice.slice_frames(0, count))
+            for lattice, count, is_end in trace_online_tracks(analysis, self._tracking)
+            if is_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
         ready_count = len(track)

@@ -33,35 +33,35 @@ cached_by_options = functools.lru_cache(maxsize=64)
 
 
 @cached_by_options
-def make_our_options(kind: Any, **values: Any) -> Any:
-    """Return options of the class ``kind`` of kaldi-compat. Raise OptionError if Kaldi refuses a value."""
-    return kind(**values)
+def make_our_options(options_class: Any, **values: Any) -> Any:
+    """Return kaldi-compat's options of the class ``options_class``. Raise OptionError if Kaldi refuses a value."""
+    return options_class(**values)
 
 
 def make_plan(opts: Computed) -> exact.Plan:
     """Return the plan that computes the feature of ``opts``. Raise OptionError if Kaldi refuses a value."""
-    kind: Any = type(opts)
-    return _make_cached_plan(kind, tuple(opts.flatten().items()))
+    options_class: Any = type(opts)
+    return _make_cached_plan(options_class, tuple(opts.flatten().items()))
 
 
 @cached_by_options
-def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
-    """Return the plan for options of class ``kind`` with the names and values ``items``, which a cache can hash."""
+def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
+    """Return the plan for an ``options_class`` with the names and values ``items``, which a cache can hash."""
     values = dict(items)
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
     values["allow_empty_bins"] = values.get("is_librosa", False)
     values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
-    if kind is RawAudioSamplesOptions:
+    if options_class is RawAudioSamplesOptions:
         # Raw frames need no FFT, but a plan refuses an odd number of samples unless the FFT is padded.
         values |= {"energy_floor": 0.0, "round_to_power_of_two": True}
-    elif values["htk_mode"] and kind is MfccOptions:
+    elif values["htk_mode"] and options_class is MfccOptions:
         raise OptionError("htk_mode=True is not supported with MfccOptions: set htk_mode=False, or use FbankOptions")
-    plan = exact.make_plan(kind.convert(values))
+    plan = exact.make_plan(options_class.convert(values))
     changes: dict[str, Any] = {}
     if window == "hann":
         changes["window"] = tables.make_window(window, plan.size)
-    if kind is RawAudioSamplesOptions:
+    if options_class is RawAudioSamplesOptions:
         changes |= {"kind": "frames", "dim": plan.size, "use_energy": False}
     elif values["is_librosa"] or values["htk_mode"]:
         changes["mel"] = exact.make_mel_table(make_filters(items), np.zeros(values["num_bins"], np.float32))

@@ -37,6 +37,7 @@ class Rfft:
     Raises:
         OptionError: ``n`` is odd or not positive.
 
+    >>> from kaldi_standins.kaldi_native_fbank import Rfft
     >>> Rfft(4).compute([1.0, 2.0, 3.0, 4.0])
     [10.0, -2.0, -2.0, 2.0]
     """
@@ -182,8 +183,9 @@ class Stft:
         config: the options.
 
     Raises:
-        OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
+        OptionError: the window is unknown or exceeds ``n_fft``, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
+    >>> from kaldi_standins.kaldi_native_fbank import Stft, StftConfig
     >>> Stft(StftConfig(4, 2, 4))([1.0, 2.0, 3.0, 4.0]).num_frames
     3
     """
@@ -210,8 +212,9 @@ class IStft:
         config: the options.
 
     Raises:
-        OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
+        OptionError: the window is unknown or exceeds ``n_fft``, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
+    >>> from kaldi_standins.kaldi_native_fbank import IStft, Stft, StftConfig
     >>> config = StftConfig(4, 2, 4)
     >>> IStft(config)(Stft(config)([1.0, 2.0, 3.0, 4.0]))
     [1.0, 2.0, 3.0, 4.0]
