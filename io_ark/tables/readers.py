@@ -76,7 +76,7 @@ class WholeReads(Iterator[Any]):
             raise copy(self._error)
 
     def guard_entries(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
-        """Return an iterator over ``entries`` that, after a failed read, raises the error instead of ending."""
+        """Return an iterator over ``entries``. After a failed read, it raises an error again instead of ending."""
         self._is_over = False
         iterator = _ClosableChain(entries, self)
         iterator.close = entries.close
@@ -280,7 +280,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With the option ``p``, a failed command or a later unreadable entry causes a warning."""
+    """Yield entries or blocks. With ``p``, a failed command or an unreadable entry after the first causes a warning."""
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:
