@@ -870,7 +870,7 @@ def _read_single_object(object_codec: Codec[Any], file: FileOrName, access: Acce
 
 @repeat_errors
 def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and objects of a script file. A range after a location is a Python slice, so it excludes its end."""
+    """Yield keys and objects of a script file. A range after a location is a Python slice, so it excludes its end."""
     with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(object_codec, access, in_order=True)
