@@ -360,7 +360,8 @@ def skip_compressed(source: Source) -> tuple[int, int]:
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     """Read the header of a compressed matrix. Return the numbers of rows, columns, and bytes after the header.
 
-    ``head`` holds the next bytes of the source. Raise FormatError if the header is invalid or incomplete.
+    ``head`` is described in :func:`read_and_decompress`. For a matrix without columns, all numbers are 0. Raise
+    FormatError if the header is invalid or incomplete.
     """
     format_name, space, numbers = head.partition(b" ")
     stored_dtype = _FORMATS.get(format_name)

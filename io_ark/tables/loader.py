@@ -59,7 +59,7 @@ def read_target(
         ArkError: the object cannot be opened or read.
         PipeError: the command failed before the object was complete.
     """
-    with open_input(target, access, files) as opened:  # A failed command only warns if the object is complete.
+    with open_input(target, access, files) as opened:  # If the object is complete, a failed command only warns.
         try:
             return codec.read_single(opened.source) if selection is None else codec.read_part(opened.source, selection)
         except ArkError as error:
