@@ -39,7 +39,7 @@ _CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at
 
 
 def detect_audio_format(source: Source) -> str:
-    """Return the format of the audio at the next byte, such as "FLAC". Return "" for wave files and other data."""
+    """Return the format of the audio at the current position, such as "FLAC", or "" for wave files and other data."""
     return _detect_format_of_head(source.peek(_MAX_TAG_BYTES))
 
 
@@ -81,8 +81,8 @@ def decode_audio_file(
     """Decode the bytes of a whole audio file to 16-bit samples.
 
     Floats are multiplied by 32768, rounded and clipped, and longer integers lose their lowest bits. Messages contain
-    the name of ``source`` and ``name``, which is the name of the format, such as "FLAC". If there are fewer samples
-    than the header announces, a warning is logged.
+    the name of ``source``, and the name of the format, ``name``, such as "FLAC". A warning is logged if samples are
+    clipped, or if there are fewer samples than the header announces.
 
     Returns:
         The sampling rate in Hz, and the samples, int16 of shape (channels, samples).
@@ -139,7 +139,7 @@ def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | 
 
 
 class _FileBytes(io.RawIOBase):
-    """A file for decoders that starts at the next byte of a source. Only requested bytes are read."""
+    """A file for decoders that starts at the current position of a source. Only requested bytes are read."""
 
     def __init__(self, source: FileSource) -> None:
         self._source, self._start, self._size, self._at = source, source.tell(), source.count_remaining(), 0
@@ -181,7 +181,7 @@ def _read_chunks(file: Any, source: Source, max_duration: float) -> list[npt.NDA
     """Read all samples, in int16 chunks of shape (samples, channels). Scale, round and clip floats.
 
     The length in the header is not used, because a damaged header may announce any length. Raise FormatError for NaN,
-    and for audio that is longer than ``max_duration`` seconds.
+    and for audio that is longer than ``max_duration`` seconds. Clipping causes a warning.
     """
     chunks: list[npt.NDArray[np.int16]] = []
     count = clipped_count = 0

@@ -78,7 +78,7 @@ class Codec(Generic[T]):
         return source.peek_buffered(2) == BINARY_MARKER
 
     def read(self, source: Source) -> T:
-        """Read the object at the next byte of ``source``, in binary or in text.
+        """Read the object at the current position of ``source``, in binary or in text.
 
         Raises:
             FormatError: the bytes are not an object of this kind.
@@ -87,7 +87,7 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def read_single(self, source: Source) -> T:
-        """Read the object at the next byte of ``source``, and leave ``source`` at any position.
+        """Read the object at the current position of ``source``. Afterwards, the position of ``source`` is undefined.
 
         This can be faster than :meth:`read`, because the end of the object may stay unread and unchecked.
         """
@@ -102,7 +102,7 @@ class Codec(Generic[T]):
         return Pack()
 
     def read_part(self, source: Source, selection: Range | None) -> Any:
-        """Read a part of the object at the next byte, or skip the object and return its shape.
+        """Read a part of the object at the current position, or skip the object and return its shape.
 
         Args:
             source: source at the first byte of the object.
@@ -215,10 +215,10 @@ class FloatArrayCodec(ArrayCodec):
 
 
 def read_marker(source: Source) -> bool:
-    """If the object at the next byte is binary, skip its marker and return True. Return False for text.
+    """If the object at the current position is binary, skip its marker and return True. Return False for text.
 
     Raises:
-        FormatError: no Kaldi object begins at the next byte.
+        FormatError: no Kaldi object begins at the current position.
     """
     marker = source.peek(2)
     if marker == BINARY_MARKER:

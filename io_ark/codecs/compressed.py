@@ -42,7 +42,7 @@ _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}  # Step of an integer as a 
 
 
 def align_numbers(array: Array) -> Array:
-    """Return ``array``, or a copy that is contiguous and aligned for C. Views of a mapped file may be unaligned."""
+    """Return ``array`` if it is contiguous and aligned, or otherwise a copy that is. C requires both properties."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 
@@ -207,8 +207,8 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
         method: number or name of a :class:`CompressionMethod`. Methods with a fixed range clip values outside it.
 
     Raises:
-        FormatError: the method is unknown, the matrix is not numeric or contains NaN, or the range of its values is not
-            finite in float32 and the method has no fixed range.
+        FormatError: the method is unknown, ``matrix`` is not a matrix of numbers or contains NaN, or the range of its
+            values is not finite in float32 and the method has no fixed range.
 
     >>> import numpy as np
     >>> from io_ark.codecs.compressed import compress
@@ -289,7 +289,7 @@ def _scale_to_integers(values: Array, minimum: np.float32, span: np.float32, dty
 def _scale_within_percentiles(values: Array, percentiles: Array) -> Bytes:
     """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar).
 
-    ``values`` has the shape (columns, rows), and ``percentiles`` holds the four percentiles, shape (4, columns, 1).
+    ``values`` and the result have the shape (columns, rows). ``percentiles`` has the shape (4, columns, 1).
     """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
@@ -360,7 +360,8 @@ def skip_compressed(source: Source) -> tuple[int, int]:
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     """Read the header of a compressed matrix. Return the numbers of rows, columns, and bytes after the header.
 
-    ``head`` holds the next bytes of the source. Raise FormatError if the header is invalid or incomplete.
+    ``head`` is described in :func:`read_and_decompress`. For a matrix without columns, all numbers are 0. Raise
+    FormatError if the header is invalid or incomplete.
     """
     format_name, space, numbers = head.partition(b" ")
     stored_dtype = _FORMATS.get(format_name)
@@ -422,7 +423,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
         method: number of the :class:`CompressionMethod`.
 
     Returns:
-        The entries of an archive, or None if the block has other values or a matrix cannot be compressed.
+        The entries of an archive, or None if the block is not of this kind or a matrix cannot be compressed.
 
     >>> import numpy as np
     >>> from io_ark.blocks import ArrayBlock

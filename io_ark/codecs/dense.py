@@ -120,7 +120,7 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     source.skip_space()
     at = source.tell()
     start = source.peek(3)
-    if start[:2] == b"[]":
+    if start[:2] == b"[]":  # As in Kaldi, a newline after these two brackets is not read.
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():

@@ -65,7 +65,7 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 
 
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
-    """Return the kind of the object at the next byte, and the options of its codec, without consuming bytes.
+    """Return the kind of the object at the current position, and the options of its codec, without consuming bytes.
 
     Raises:
         FormatError: the bytes are not the start of any kind of object.
@@ -94,7 +94,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
 def is_single_object(source: Source) -> bool:
     """Return True if the next bytes of ``source`` start an object and cannot be a key.
 
-    This is true for an object in binary, audio, an FST, an object in text that starts with ``[``, and a model in text.
+    This is true for audio, an FST, an object in binary, an object in text that starts with ``[``, and a model in text.
     """
     head = source.peek_buffered(_MAX_START_BYTES)
     is_object = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
@@ -121,7 +121,7 @@ def _classify_number(head: bytes) -> str:
 
 
 def _are_floats(window: bytes, first: int, count: int) -> bool:
-    """Return True if numbers of 4 bytes are probably floats: all have common magnitudes or are 0, but not all are 0.
+    """Return True if 4-byte numbers are probably floats: all are 0, infinite, NaN or of common size, but not all are 0.
 
     ``window`` holds the binary marker, and then numbers that each follow a size byte. ``count`` numbers from the index
     ``first`` on are examined, or fewer if the window is shorter.
@@ -135,9 +135,9 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
 
 
 def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
-    """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window, or None.
+    """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window and precedes no number, or None.
 
-    If no object is complete, but more bytes follow the window (``is_cut``), and no longer window will be examined
+    If there is no such kind, but more bytes may follow the window (``is_cut``), and this is the largest window
     (``is_last``), return the first kind whose object is longer than the window.
     """
     longer_kind = None
@@ -157,7 +157,7 @@ def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None
 
 
 def _classify_text(source: Source) -> str:
-    """Return the kind of the object in text at the next byte. Raise FormatError for bytes that are not text."""
+    """Return the kind of the object in text at the current position. Raise FormatError for bytes that are not text."""
     for size in _WINDOWS:
         text = source.peek(size)
         start = text.lstrip(b" \t")
@@ -232,7 +232,7 @@ def _classify_list(line: bytes) -> str:
 
 
 def read_any(source: Source) -> Any:
-    """Read an object of any kind at the next byte of ``source``, and return its value.
+    """Read an object of any kind at the current position of ``source``, and return its value.
 
     Raises:
         FormatError: the bytes are not an object of a known kind.
@@ -272,7 +272,7 @@ class AnyCodec(Codec[Any]):
         return self.detect_codec(source).read_part(source, selection)
 
     def detect_codec(self, source: Source) -> Codec[Any]:
-        """Return the codec of the object at the next byte of ``source``. Objects of the same kind share a codec.
+        """Return the codec of the object at the current position of ``source``. Objects of the same kind share a codec.
 
         Raises:
             FormatError: the bytes are not the start of any kind of object.
@@ -300,7 +300,7 @@ def kind_of(value: Any) -> str:
     """Return the kind in which :func:`io_ark.save` writes a value if you do not pass ``kind``.
 
     Raises:
-        FormatError: no kind stores values of this type, or arrays of this shape.
+        FormatError: no kind can be inferred from the type of the value, or from the dtype and dimensions of an array.
 
     >>> import numpy as np
     >>> from io_ark.codecs import kind_of
@@ -337,7 +337,7 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
     """Return the kind of a list of tokens, integers, lists of integers or lists of pairs, or raise FormatError."""
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"
-    if all(isinstance(element, int | np.integer) for element in value):
+    if all(isinstance(element, int | np.integer) for element in value):  # An empty list counts as integers.
         return "int-vector"
     if all(isinstance(element, list | tuple | np.ndarray) for element in value):
         items = [item for element in value for item in element]

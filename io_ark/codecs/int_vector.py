@@ -128,7 +128,7 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to an array of shape (numbers,) of the integer type ``dtype``.
 
     Raises:
-        FormatError: the value does not have one dimension, or an element is no integer in the range of ``dtype``.
+        FormatError: the value does not have one dimension, or an element is not an integer in the range of ``dtype``.
     """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
@@ -212,7 +212,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             if len(ends):
                 length_arrays.append(np.diff(ends, prepend=0) - 1)
                 number_arrays.append(remove_counts(numbers, ends))
-            else:  # The next list is long, or invalid, and the codec of a vector raises the error.
+            else:  # The next list is long, or it is invalid, so that the codec raises an error.
                 number_arrays.append(self._vector.read_body(source, True))
                 length_arrays.append(np.array([len(number_arrays[-1])]))
             count -= len(length_arrays[-1])
@@ -277,7 +277,7 @@ class PairVectorCodec(Codec[Array]):
         return pairs
 
     def _read_text(self, source: Source) -> Array:
-        """Read a line of pairs of numbers, which semicolons separate. Return an array of shape (pairs, 2)."""
+        """Read a line of pairs of numbers, with semicolons between the pairs. Return an array of shape (pairs, 2)."""
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
@@ -313,7 +313,7 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the first and the second numbers of pairs, two arrays (pairs,). Raise FormatError for other values."""
+        """Return the first and second numbers of pairs, each (pairs,). Raise FormatError or TypeError if this fails."""
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)

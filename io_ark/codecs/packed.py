@@ -104,7 +104,8 @@ class PackedMatrixCodec(ArrayCodec):
     def _extract_lower_triangle(self, array: Array) -> tuple[Array, int]:
         """Return the numbers of the lower triangle row by row, and the number of rows.
 
-        Raise FormatError if ``array`` is neither a lower triangle (numbers,) nor a square matrix (n, n) of this form.
+        Raise FormatError unless ``array`` is a lower triangle (numbers,), or a square matrix that is lower triangular
+        (if the form is "triangular") or symmetric (otherwise).
         """
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}: convert the array")

@@ -17,7 +17,7 @@ def extract_range(value: Any, selection: Range, name: str = "") -> Any:
     """Return a copy of the part of a matrix or vector of floats that a range selects.
 
     ``value`` is an array, or an object with a method ``extract_part``, such as a sparse matrix. As in Kaldi, the range
-    may exceed the last row by three. The rows that exist are then copied, and a warning names the location ``name``.
+    may exceed the last row by up to three. Existing rows are then copied, and a warning names the location ``name``.
 
     Raises:
         RangeError: the range is outside the object, or the object is not a matrix or vector of floats.
@@ -37,7 +37,7 @@ def find_slices(selection: Range, rows: int, columns: int | None, name: str = ""
     For a vector, ``rows`` is its length, and ``columns`` is None. ``name`` is the location of the object, for messages.
 
     Raises:
-        RangeError: the range is outside of the object.
+        RangeError: the range is outside the object.
     """
     try:
         slices = selection.to_slices(rows, columns)

@@ -100,7 +100,7 @@ class _Numbers(NamedTuple):
         return self.values.view(dtype)
 
     def get_lengths(self) -> Integers:
-        """Return the number of elements of each object, shape (entries,)."""
+        """Return the number of rows of each matrix, or the length of each other object, shape (entries,)."""
         return self.shapes[:, 0]
 
 
@@ -182,10 +182,10 @@ class KindScan:
         return _Numbers(self._shapes[:count].copy(), values, lists[: fields.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
-        """Return a block of scanned numbers. ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`.
+        """Return scanned numbers as a block, and its size in bytes.
 
-        ``data`` holds the bytes of the entries, or no bytes for objects without keys. ``ends`` holds the end of each
-        entry or object in the window.
+        ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``data`` holds the bytes of the entries, or
+        no bytes for objects without keys. ``ends`` holds the end of each entry or object in the window.
         """
         block: Block
         if self._kind in _ARRAYS:

@@ -173,7 +173,7 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
 def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
     """Return a sparse vector with ``dim`` elements from pairs of an index and a value.
 
-    Raise FormatError at the offset ``at`` of the vector if the indices are not ascending or not in 0 to ``dim - 1``.
+    Raise FormatError with the vector's offset ``at`` if the indices are not ascending or not in 0 to ``dim - 1``.
     """
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):

@@ -26,7 +26,7 @@ _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype
 
 
 def format_row(values: Sequence[float]) -> str:
-    """Format numbers with seven significant digits, each before a space. As in C++, NaN may have a sign: ``-nan``."""
+    """Format numbers with seven significant digits and a space after each. As in C++, NaN may have a sign: ``-nan``."""
     text = "%.7g " * len(values) % tuple(values)
     if "nan" not in text:
         return text
@@ -81,7 +81,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
-    """Return an iterator over the bytes of each number, with a size byte before it, or a space after it in text."""
+    """Return an iterator over the encoded numbers, each after a size byte (binary) or before a space (text)."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())

@@ -60,7 +60,7 @@ def round_to_float32(text: bytes) -> float:
 
 
 def _may_be_tie(double: float) -> bool:
-    """Return True if a float64 may lie halfway between two float32 numbers, and for all float32 subnormals."""
+    """Return True if a float64 may lie halfway between two float32 numbers, and always in float32's subnormal range."""
     return abs(double) < _TINY or int.from_bytes(_DOUBLE.pack(double), "little") & _BEYOND_FLOAT32 == _TIE
 
 

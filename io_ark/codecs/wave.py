@@ -65,7 +65,7 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file from the next byte of ``source`` on."""
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file at the current position of ``source``."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -96,7 +96,7 @@ class Chunks:
             self.skip_padding(size)
 
     def skip_padding(self, size: int) -> None:
-        """Skip the zero byte after a chunk of odd size, if present. No tag starts with a zero byte.
+        """Skip the zero byte after a chunk of odd size, if present. This byte cannot start a tag.
 
         The standard requires this byte, but some writers omit it, and Kaldi does not read it.
         """
@@ -292,8 +292,8 @@ def _read_foreign_file(source: Source, header: _Header, max_duration: float = ma
 def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
     """Return the header of a WAV file, or the :class:`WaveInfo` of audio in another format.
 
-    Audio whose header does not give the number of samples is decoded to count the samples. In a WAV file, it must not
-    last longer than ``max_duration`` seconds. ``any_encoding`` allows encodings other than 16-bit integers.
+    A WAV file whose samples can be counted only by decoding them gives a :class:`WaveInfo` as well, and must not last
+    longer than ``max_duration`` seconds. ``any_encoding`` allows encodings other than 16-bit integers.
     """
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
@@ -306,7 +306,7 @@ def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float
 
 
 def _skip_padding(source: Source, size: int) -> None:
-    """Skip the zero byte after samples of an odd number of bytes, if present. No key starts with a zero byte."""
+    """Skip the zero byte after samples of an odd number of bytes, if present. This byte cannot start a key."""
     if size % 2 and source.peek(1) == b"\0":
         source.skip(1)
 
@@ -425,7 +425,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
 
 
 class _SamplesOfFile:
-    """Samples (channels, samples) of type ``order`` from the next byte of a file on. A slice is read on request."""
+    """Samples (channels, samples) of type ``order`` at the current position of a file. A slice is read on request."""
 
     def __init__(self, source: FileSource, shape: tuple[int, int], order: str) -> None:
         self.shape = shape

@@ -68,12 +68,12 @@ class _Pause:
 
 
 def read_entries(source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
-    """Yield pairs of a key and a value from the next byte of an archive to its end (see :func:`read_archive`)."""
+    """Yield keys and values from the current position in an archive to its end (see :func:`read_archive`)."""
     return cast(Generator[tuple[str, Any], None, None], read_archive(source, codec, lambda: False))
 
 
 def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool]) -> Generator[Item, None, None]:
-    """Yield the entries of an archive from its next byte to its end.
+    """Yield the entries of an archive from the current position to the end.
 
     Args:
         source: the archive.
@@ -83,7 +83,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
             pairs, and closing the generator leaves the source after the last yielded entry.
 
     Raises:
-        ArkError: an entry cannot be read. All entries before this entry have been yielded.
+        ArkError: the source is not an archive, or an entry cannot be read. All earlier entries have then been yielded.
     """
     refuse_foreign_file(source, "ark")
     if not source.tell() and codec.starts_object(source):
@@ -193,7 +193,7 @@ class BlockLoader:
         Args:
             lines: lines of a script file.
             first: index of the first line to read.
-            size: maximum distance in bytes between the first and the last object of a block in one file.
+            size: limit (exclusive) of the distance in bytes from the first to the last object of a block in one file.
         """
         if self._scan is None:
             return None
@@ -281,8 +281,9 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
     """Return the keys and offsets of successive lines that name increasing offsets of one file.
 
-    The lists end before the first line that names another file, an offset that is not greater, or an offset beyond
-    ``size``. Both lists are empty if a key is empty or has white space.
+    The lists have at most ``MAX_ENTRIES`` elements, and end before a line that names no offset of this file, or an
+    offset that is not greater than the previous offset or is too far from the first offset (see ``size``). Both lists
+    are empty if a key is empty or has white space.
 
     Args:
         lines: lines of a script file.

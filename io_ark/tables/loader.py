@@ -24,7 +24,7 @@ MAX_OFFSET_DIGITS = 19  # An offset with fewer digits fits into 64 bits. parse_r
 
 
 def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """Create the codec of a kind of object with the arguments ``options``, or return a codec unchanged.
+    """Create the codec of the kind ``kind`` with the arguments ``options``, or return ``kind`` if it is a codec.
 
     Raises:
         TypeError: ``kind`` is a codec, and ``options`` is not empty.
@@ -59,7 +59,7 @@ def read_target(
         ArkError: the object cannot be opened or read.
         PipeError: the command failed before the object was complete.
     """
-    with open_input(target, access, files) as opened:  # A failed command only warns if the object is complete.
+    with open_input(target, access, files) as opened:  # If the object is complete, a failed command only warns.
         try:
             return codec.read_single(opened.source) if selection is None else codec.read_part(opened.source, selection)
         except ArkError as error:
@@ -169,7 +169,7 @@ class Loader:
     def _read_at_offset(self, path: str, offset: int) -> Any:
         """Read the object at an offset of a file. Reuse the last idle source if it can reach this position.
 
-        Raise OpenError if the file cannot be opened or is not regular.
+        Raise ArkError if the file cannot be opened or is not regular, or if the object cannot be read.
         """
         idle_sources = self._files.idle_sources
         source: Source | None

@@ -102,14 +102,14 @@ class Inputs:
 
 
 def refuse_sharing(outputs: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two wspecifiers or wxfilenames name one file to write."""
+    """Raise :class:`SpecifierError` if two wspecifiers or wxfilenames name the same file to write."""
     refuse_equal_files(path for output in outputs for path in _list_written_files(output)[0])
 
 
 def refuse_equal_files(files: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two names lead to one file.
+    """Raise :class:`SpecifierError` if two names lead to the same file.
 
-    Existing files are compared by device and inode, and missing files by their paths without links. Devices and pipes
+    Existing files are compared by device and inode, and missing files by their resolved paths. Devices and pipes
     may be named several times.
     """
     seen: set[str | Identity] = set()
@@ -167,7 +167,7 @@ def _identify_inputs(
     """Yield the identities of the files that an input reads, and None for a missing file, a device or a pipe.
 
     Args:
-        source: the input.
+        source: the input. Nothing is yielded for a command, or for an invalid name.
         names: file names without folders. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files
             with one of these names are identified. None identifies all files.
         only_offsets: True to yield only files that are read from an offset.
@@ -190,7 +190,7 @@ def _identify_inputs(
 
 
 def _identify_script_files(path: str | int, names: set[bytes] | None, only_offsets: bool) -> Iterator[Identity | None]:
-    """Yield the identities of the files that the lines of a script file name (see :func:`_identify_inputs`)."""
+    """Yield the identities of the files in the lines of a script file (see :func:`_identify_inputs`). Skip commands."""
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for index, line in enumerate(script):

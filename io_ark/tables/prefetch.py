@@ -64,7 +64,7 @@ class ReadAhead(Iterator[Item]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the thread, and wait up to ``JOIN_SECONDS`` for its end. In a forked process, do nothing."""
+        """Stop the thread, and wait up to ``JOIN_SECONDS`` for its end. In a forked process, only end the iteration."""
         self._ended = True
         if os.getpid() != self._process:
             self._stop.detach()  # A forked process does not have the thread.
@@ -82,7 +82,7 @@ def _fill_queue(
     free_slots: SimpleQueue[None],
     stopped: threading.Event,
 ) -> None:
-    """Put the entries of a generator into the queue ``items``, and then None, or the exception of the generator.
+    """Put the entries of a generator into the queue ``items``, then None or the exception that the generator raised.
 
     Each entry takes a slot from ``free_slots``. The generator is closed early once ``stopped`` is set.
     """

@@ -94,7 +94,7 @@ class RandomAccessReader(Generic[Value]):
     @overload
     def get(self, key: str, default: T) -> Value | T: ...
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or ``default`` if the table does not have it."""
+        """Return the value of a key, or ``default`` if the key is not in the table."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
     def get_many(self, keys: Sequence[str]) -> list[Value] | None:
@@ -110,7 +110,7 @@ class RandomAccessReader(Generic[Value]):
         return None if table_keys is None else self._lookup.get_many(table_keys)
 
     def _find_speaker(self, key: str) -> str:
-        """Return the speaker of the utterance ``key``. The table is read with the speaker as the key."""
+        """Return the speaker of the utterance ``key``. Raise MissingKeyError if the utt2spk map lacks the utterance."""
         assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError(
@@ -166,7 +166,7 @@ class Lookup:
         raise NotImplementedError
 
     def get(self, key: str) -> Any:
-        """Return the value of a key. Raise :class:`MissingKeyError` if the table does not have it."""
+        """Return the value of a key. Raise :class:`MissingKeyError` if the key is not in the table."""
         raise NotImplementedError
 
     def get_many(self, keys: Sequence[str]) -> list[Any] | None:
@@ -251,7 +251,7 @@ class _ArchiveScan(Lookup):
         self._previous: bytes | None = None
 
     def read_next_entries(self) -> Iterator[tuple[str, Any]]:
-        """Yield the entries that no earlier call has yielded. With the option ``s``, check their order."""
+        """Yield the remaining entries. With the option ``s``, check their order. With ``p``, end at a damaged entry."""
         self.check_open()
         self.reads.raise_failure()
         if self._input is None:
@@ -330,7 +330,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries until ``key``, or with ``s`` a greater key. Return True if ``key`` is found."""
+        """Read and store entries up to ``key`` or, with ``s``, a greater key. Return True if ``key`` is found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()

@@ -64,7 +64,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let every later read raise ``error``, or an OpenError if it is no ArkError. Only the first failure counts."""
+        """Let all later reads raise ``error``, or an OpenError if it is not an ArkError. Only the first call counts."""
         if self._error is None:
             open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
@@ -76,7 +76,7 @@ class WholeReads(Iterator[Any]):
             raise copy(self._error)
 
     def guard_entries(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
-        """Return an iterator over ``entries`` that, after a failed read, raises the error instead of ending."""
+        """Return an iterator over ``entries``. After a failed read, it raises an error again instead of ending."""
         self._is_over = False
         iterator = _ClosableChain(entries, self)
         iterator.close = entries.close
@@ -280,7 +280,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With the option ``p``, a failed command or a later unreadable entry causes a warning."""
+    """Yield entries or blocks. With ``p``, a failed command or an unreadable entry after the first causes a warning."""
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:

@@ -242,7 +242,7 @@ class Script(Mapping[str, str]):
         return _Lines(self)
 
     def iterate_lines(self) -> Iterator[tuple[str, str]]:
-        """Iterate over keys and values in file order, without a lookup of each key."""
+        """Iterate over keys and values in file order, repeated keys included, without a lookup of each key."""
         if self._values is not None:
             yield from self._values.items()
             return
@@ -299,7 +299,7 @@ class Script(Mapping[str, str]):
         return start, start + int(lengths[line])
 
     def _check_size(self) -> None:
-        """Raise :class:`OpenError` if a mapped file has become shorter, because reading would kill this process."""
+        """Raise :class:`OpenError` if a mapped file has become shorter, because reading it would kill this process."""
         if isinstance(self._data, mmap.mmap) and self._data.size() < self._length:
             raise OpenError("has changed since it was opened: open the file again", file=self.name)
 
@@ -390,9 +390,10 @@ class Script(Mapping[str, str]):
     def _check_control_characters(
         self, offsets: Indices, starts: Indices, key_ends: Indices, lines_before: int
     ) -> None:
-        """Raise :class:`FormatError` if one of the control characters at the offsets ``offsets`` is in a key.
+        """Raise :class:`FormatError` if one of the control characters at ``offsets`` is in a key.
 
-        ``starts`` and ``key_ends`` hold the bounds of the key of each line. All offsets are in the same chunk.
+        ``starts`` and ``key_ends`` hold the bounds of the key of each line. All offsets count from the start of a
+        chunk of lines, and ``lines_before`` is the number of lines before the chunk, for the error message.
         """
         lines = np.searchsorted(starts, offsets, "right") - 1
         in_keys = lines[(lines >= 0) & (offsets < key_ends[lines])]
@@ -402,7 +403,7 @@ class Script(Mapping[str, str]):
                               file=self.name)  # fmt: skip
 
     def _get_index(self) -> Indices:
-        """Return the sorted index. An element has the hash of a key in the upper and the line in the lower 32 bits."""
+        """Return the sorted index. An element has 32 bits of the hash of a key, and below them 32 bits of its line."""
         if self._sorted_index is None:
             if len(self) >= 2**32:
                 raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)

@@ -2,7 +2,7 @@
 
 A function takes an rspecifier (``ark:feats.ark``, ``scp:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the path of
 an archive or script file (which may be gzipped: ``feats.ark.gz``), or an open file. It returns an iterator of
-``(key, tensor)``. As in torchaudio, a range in a script file is a slice of Python, which excludes its end.
+``(key, tensor)``. As in torchaudio, a range in a script file is a Python slice, which excludes its end.
 
 >>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
 ...     print(key, matrix.shape)

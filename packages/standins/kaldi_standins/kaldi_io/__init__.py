@@ -135,7 +135,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
 
     Args:
         file: the name. A prefix ``ark:`` or ``scp:`` and an offset after the name are allowed.
-        mode: "rb" or "wb" for bytes, "r" or "w" for text.
+        mode: "r", "w" or "a" for text, and "rb", "wb" or "ab" for bytes.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -315,8 +315,8 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
     """Iterate over the matrices that a script file names; see :func:`read_mat_ark`.
 
-    A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io, and selects 9 rows. Kaldi and io_ark
-    include both ends, and select 10 rows.
+    A range such as ``feats.ark:123[0:9]`` is a Python slice, as in kaldi_io, so it excludes its end and selects 9
+    rows. In Kaldi and io_ark, it includes its end and selects 10 rows.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -640,7 +640,8 @@ def read_segments_as_bool_vec(
         the recording.
 
     Raises:
-        FormatError: the file has no segments, segments of several recordings, or times that are invalid or decrease.
+        FormatError: the file has no segments, a line of fewer than 4 fields, segments of several recordings, or times
+            that are invalid or decrease.
         ArkError: the file cannot be opened.
 
     >>> import io
@@ -696,7 +697,7 @@ def _read_mat_binary(fd: Any) -> Array:
     token = fd.read(3)
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
-    sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes both.
+    sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes each.
     element_count = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
     return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, element_count * _get_element_size(token)), fd)
 
@@ -710,7 +711,7 @@ def _read_vec_flt_binary(fd: Any) -> Array:
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
-    """Read a compressed matrix from an open file. ``format`` holds the first three characters of its token."""
+    """Read a compressed matrix, after its first three bytes, from an open file. ``format`` is "CM ", "CM2" or "CM3"."""
     token = format.encode()
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
@@ -781,7 +782,7 @@ class _Vectors(AsStored):
 
 
 def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], what: str) -> None:
-    """Raise ``error`` if the object at the next byte is binary and its first three bytes are not in ``tokens``."""
+    """Raise ``error`` if the next object is binary and the three bytes after its marker are not in ``tokens``."""
     head = source.peek(5)
     if head[:2] == BINARY_MARKER and head[2:] not in tokens:
         raise error(f"expected a float {what}, found {head[2:]!r}", file=source.name, offset=source.tell())
@@ -869,7 +870,7 @@ def _read_single_object(object_codec: Codec[Any], file: FileOrName, access: Acce
 
 @repeat_errors
 def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of a script file and the objects that it names. A range after a name is a slice of Python."""
+    """Yield keys and objects of a script file. A range after a location is a Python slice, so it excludes its end."""
     with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(object_codec, access, in_order=True)

@@ -62,7 +62,7 @@ class _Swapper:
         self.chunks.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
-        """Read numbers, append them in reversed byte order, and return the first two."""
+        """Read ``count`` numbers, append them in reversed byte order, and return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
         self.chunks.append(values.byteswap().tobytes())
         first_values: list[Any] = values[:2].tolist()

@@ -75,8 +75,8 @@ class GlobalHeader:
 
     def float_to_uint(self, array: Array) -> Array:
         """Convert values to stored integers of the same shape, uint8 for "CM3" and otherwise uint16."""
-        steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)  # Kaldi's constant for rounding.
-        return steps.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
+        scaled = np.asarray((array - self.min_value) / self.range * self.c + 0.499)  # Kaldi's constant for rounding.
+        return scaled.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
 
     def uint_to_float(self, array: Array) -> Array:
         """Convert stored integers to float32 values of the same shape."""
@@ -108,14 +108,14 @@ class PerColHeader:
     @staticmethod
     def read(fd: IO[bytes], global_header: GlobalHeader) -> PerColHeader:
         """Read the header of the columns, which follows ``global_header``, from an open binary file."""
-        steps = np.frombuffer(fd.read(8 * global_header.cols), global_header.endian + "u2").reshape(-1, 4, 1)
-        p0, p25, p75, p100 = global_header.uint_to_float(steps).swapaxes(0, 1)
+        integers = np.frombuffer(fd.read(8 * global_header.cols), global_header.endian + "u2").reshape(-1, 4, 1)
+        p0, p25, p75, p100 = global_header.uint_to_float(integers).swapaxes(0, 1)
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def write(self, fd: IO[bytes], global_header: GlobalHeader, endian: str | None = None) -> int:
         """Write the header to an open binary file. Return the number of bytes written."""
-        steps = global_header.float_to_uint(np.concatenate([self.p0, self.p25, self.p75, self.p100], axis=1))
-        return fd.write(steps.astype((endian or self.endian) + "u2").tobytes())
+        integers = global_header.float_to_uint(np.concatenate([self.p0, self.p25, self.p75, self.p100], axis=1))
+        return fd.write(integers.astype((endian or self.endian) + "u2").tobytes())
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:

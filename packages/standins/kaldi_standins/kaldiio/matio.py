@@ -236,8 +236,8 @@ def save_ark(
         network: False to refuse URLs.
 
     Raises:
-        ArkError: a key or value cannot be written, a file cannot be opened or written, or ``ark`` is a stream without
-            positions to which a script file cannot point.
+        ArkError: a key or value cannot be written, a file cannot be opened or written, or ``scp`` is given, but
+            ``ark`` is a stream without positions.
 
     >>> import io
     >>> import numpy as np
@@ -324,7 +324,7 @@ def _save_object(codec: KaldiioCodec, output: Output, array: Any, binary: bool) 
 
 
 def _has_position(stream: Any) -> bool:
-    """Return True if a stream knows its position."""
+    """Return True if a stream can report its position."""
     try:
         stream.tell()
     except (OSError, AttributeError):
@@ -531,7 +531,7 @@ def _read_length_header(fd: IO[bytes]) -> int:
 
 
 def _write_length_header(fd: IO[bytes], length_: int) -> int:
-    """Write the header of data in the format of soundfile or NumPy, and return the number of bytes written.
+    """Write the header of data that soundfile or NumPy has encoded, and return the number of bytes written.
 
     The header is one byte with the width of the size, and then the size ``length_`` of the data in bytes.
     """

@@ -59,7 +59,7 @@ def _check_plain(value: Any) -> None:
 
 
 def read_pickle(source: Source) -> Any:
-    """Read the pickle at the next byte. No code that the pickle names is run.
+    """Read the pickle at the current position. No code that the pickle names is run.
 
     Raises:
         FormatError: the pickle is invalid, or a value is not plain: see the start of this module.
@@ -179,7 +179,7 @@ class _Reader:
     def _check_members(self, values: list[Any]) -> list[Any]:
         """Return ``values``, the keys of a dictionary or members of a set. Raise FormatError for nested tuples.
 
-        Hashing deeply nested tuples would overflow the stack of the interpreter.
+        Hashing deeply nested tuples or frozensets would overflow the stack of the interpreter.
         """
         for value in values:
             if isinstance(value, tuple | frozenset) and any(
@@ -240,7 +240,7 @@ class _Reader:
         """Run an instruction that no number follows.
 
         Raises:
-            FormatError: the instruction is not supported, names an unsupported function or class, or the pickle is
+            FormatError: the instruction is not supported or names an unsupported function or class, or the pickle is
                 damaged.
         """
         stack, push = self._stack, self._stack.append

@@ -115,7 +115,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
 
 
 def put_archive_first(specifier: str) -> str:
-    """Convert a specifier such as ``scp,ark:a.scp,a.ark`` to ``ark,scp:a.ark,a.scp``. Return any other unchanged."""
+    """Convert ``scp,ark:a.scp,a.ark``, for example, to ``ark,scp:a.ark,a.scp``. Return other specifiers unchanged."""
     prefix, _, names = specifier.partition(":")
     words = prefix.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:

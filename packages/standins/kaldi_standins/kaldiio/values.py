@@ -78,7 +78,7 @@ class KaldiioCodec(AnyCodec):
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
-        """Read an object in text. Whole numbers become an int32 vector, and other numbers a float32 vector.
+        """Read an object in text. A vector or line of numbers becomes an int32 array if all are whole, else float32.
 
         All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
         """

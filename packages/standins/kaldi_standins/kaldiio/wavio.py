@@ -112,7 +112,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the next byte. Use soundfile unless the samples are linear with up to 16 bits.
+    """Read the wave file at the current position. Use soundfile unless the samples are linear with up to 16 bits.
 
     Raises:
         ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
