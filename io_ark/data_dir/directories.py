@@ -47,7 +47,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same_directory(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError with Kaldi's ``message`` if the target is the source, or if :func:`refuse_target` refuses the target."""
+    """Raise DataDirError if the paths are equal, with Kaldi's ``message``, or if :func:`refuse_target` refuses the target."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -317,7 +317,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq lines, a new and an old name. If a file ``utt2uniq`` is passed, rename its keys and keep its values."""
+        """Yield chunks of utt2uniq: new name, old name. If a file ``utt2uniq`` is passed, rename its keys and keep its values."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)

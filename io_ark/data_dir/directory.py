@@ -316,11 +316,11 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             number: number of utterances.
-            how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or
-                the features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
+            how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
+                features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line.
             speakers: names of speakers, or the path of a file with one name per line.
-            durations: minimum and maximum duration in seconds, compared with ``utt2dur``, which is written if missing.
+            durations: minimum and maximum duration in seconds (inclusive), compared with ``utt2dur``, which is written if missing.
 
         Raises:
             DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, or a file cannot be used.

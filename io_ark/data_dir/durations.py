@@ -72,7 +72,7 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise DataDirError if an entry of a script file names something other than a regular file: a FIFO might never end.
+    """Raise DataDirError if an entry of a script file names a file that is not regular, because a FIFO might never end.
 
     Commands, standard input and missing files are accepted. With ``names``, only the entries with these keys are checked.
     """

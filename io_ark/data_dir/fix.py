@@ -197,7 +197,8 @@ class _Fix:
     def filter_recordings(self) -> None:
         """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
 
-        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Without segments, nothing changes.
+        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Lines of segments are cut to four fields. Without
+        segments, nothing changes.
 
         Raises:
             DataDirError: wav.scp is missing, segments is empty, or a line of segments has no recording.

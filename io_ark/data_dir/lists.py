@@ -160,7 +160,7 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does, up to :data:`MAX_DIGITS` characters. Return 0 if there is none."""
+    """Parse the whole number at the start of a string, as Perl does, in up to :data:`MAX_DIGITS` characters; 0 if there is none."""
     match = re.match(r"\s*[+-]?[0-9]+", text)
     return int(match[0][:MAX_DIGITS]) if match else 0
 
@@ -235,7 +235,7 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return 0. For an unknown option or several files, print the usage and return 1."""
+    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1."""
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):

@@ -348,7 +348,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that changes the volume. Keep the factor for ``write_reco2vol``."""
+        """Return line ``number`` of wav.scp with a command that changes the volume. Store the factor for ``write_reco2vol``."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:

@@ -196,7 +196,7 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first in ``argv``. Return its value by name (empty without an option), and the arguments.
+    """Read one option, which comes first in ``argv``. Return its value by name ({} if there is none), and the arguments.
 
     Raises:
         DataDirError: the option is unknown. For split_data.sh, which has ``per_utt``, an unknown option is an argument.

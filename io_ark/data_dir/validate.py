@@ -243,7 +243,7 @@ def has_positive_value(fields: list[bytes]) -> bool:
 
 
 def is_segment(fields: list[bytes]) -> bool:
-    """Return True if the fields are a segment that ends after its start, or at -1 (the end of its recording)."""
+    """Return True if the fields are a segment without a channel, and :func:`is_interval` accepts its start and end."""
     return len(fields) == 4 and is_interval(fields[2], fields[3])
 
 
