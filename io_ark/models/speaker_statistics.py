@@ -99,7 +99,7 @@ class PldaStatistics:
         self.num_vectors += len(doubles)
 
     def check_counts(self) -> None:
-        """Raise FormatError if there are at most ``dim`` vectors, only one speaker, or no speaker with several vectors."""
+        """Raise FormatError for at most ``dim`` vectors, only one speaker, or no speaker with several vectors."""
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
