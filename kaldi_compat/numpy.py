@@ -174,7 +174,7 @@ class ArrayFeature(AudioFeature):
         return compute_list_features(self.plan, samples, warps, seeds)
 
     def _get_seeds(self, generator: Generator) -> SeedSource:
-        """Return a function that takes a number of frames and draws a ``rand_r()`` state for each, int32 (frames,)."""
+        """Return a function that draws seeds (``rand_r()`` states) for a given number of frames: int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
             return get_frame_seeds(generator, NUMPY_GENERATOR)
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)

@@ -69,7 +69,7 @@ def show_features(
     ('time in seconds', 'mel bin (center in Hz)')
     """
     target: Axes = _prepare_axes(axes, title)
-    values, frame_options = _check_features(features), _get_frame_options(options)
+    values, frame_options = _convert_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
     image = _draw_image(target, values, frame_options, 1.0, colors, _find_range(values) if limits is None else limits)
     target.set_xlabel("frame" if frame_options is None else "time in seconds")
@@ -91,7 +91,7 @@ def show_pitch(
     """Draw a pitch track over time, alone or over a spectrogram. The line of voiced frames is thick.
 
     Args:
-        track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
+        track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` or ``compute-kaldi-pitch-feats``.
         options: the options or the module of the pitch. If None, the time axis counts frames, except over a
             spectrogram, where Kaldi's default options give the times in seconds.
         spectrogram: (frames, dim), the output of ``Spectrogram``, drawn behind the track; None for no spectrogram.
@@ -115,7 +115,7 @@ def show_pitch(
     'pitch in Hz'
     """
     target: Axes = _prepare_axes(axes, title)
-    values = _check_features(track)
+    values = _convert_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
             f"a pitch track has the shape (frames, 2), not {values.shape}: call show_features for processed pitch"
@@ -126,7 +126,7 @@ def show_pitch(
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(
-            target, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
+            target, _convert_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
         )
     is_voiced = values[:, 0] >= UNVOICED
     color = "C0" if spectrogram is None else "white"
@@ -215,7 +215,7 @@ def compare(
     'second - first: largest 0.5, mean 0.5'
     """
     pyplot = import_extra("matplotlib.pyplot", "Plots")
-    values_1, values_2 = _check_features(first), _check_features(second)
+    values_1, values_2 = _convert_features(first), _convert_features(second)
     if values_1.shape != values_2.shape:
         raise FeatureError(
             f"cannot compare features of shapes {values_1.shape} and {values_2.shape}: pass arrays of the same shape"
@@ -269,7 +269,7 @@ def _draw_image(
     )
 
 
-def _check_features(features: Any) -> Floats:
+def _convert_features(features: Any) -> Floats:
     """Convert features to an array (frames, dim). Raise FeatureError if they are empty or not a matrix."""
     if hasattr(features, "detach"):
         features = features.detach().cpu()
@@ -282,7 +282,7 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
-    """Return the options of a spectral feature or its module, or None. Raise FeatureError for other options."""
+    """Return the options of a spectral feature or its module; None for None. Raise FeatureError for other options."""
     frame_options = getattr(options, "options", options)
     if frame_options is not None and not isinstance(frame_options, FrameOptions):
         raise FeatureError(

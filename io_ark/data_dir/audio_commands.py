@@ -75,7 +75,7 @@ def parse_audio_entry(name: bytes) -> AudioInput:
 
 
 def _is_other_format(name: bytes) -> bool:
-    """Return True if a file exists and its first bytes identify an audio format other than WAV."""
+    """Return True if ``name`` is a regular file whose first bytes identify an audio format other than WAV."""
     if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format
@@ -85,7 +85,7 @@ def _is_other_format(name: bytes) -> bool:
 
 
 def read_head(name: bytes, count: int) -> bytes:
-    """Return up to ``count`` bytes from the start of a file; b"" for a device, a pipe or an unreadable file."""
+    """Return up to ``count`` bytes from the start of a file; b"" if it is not a regular file or cannot be read."""
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             return b""

@@ -47,7 +47,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same_directory(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError with Kaldi's ``message`` if the target is the source, or if :func:`refuse_target` refuses the target."""
+    """Raise DataDirError if the paths are equal, with Kaldi's ``message``, or if :func:`refuse_target` refuses the target."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -84,7 +84,7 @@ def subset_directory(
         shortest: choose the shortest utterances.
         first: choose the first utterances.
         last: choose the last utterances.
-        per_spk: choose at most the number of utterances from each speaker.
+        per_spk: choose the given number of utterances from each speaker, or all utterances of a speaker who has fewer.
         spk_list: path of a file with the name of a speaker on each line.
         utt_list: path of a file with the name of an utterance on each line.
 
@@ -317,7 +317,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq. Its lines have a new name and the old name, or the value from the file ``utt2uniq`` if passed."""
+        """Yield chunks of utt2uniq: new name, old name. If a file ``utt2uniq`` is passed, rename its keys and keep its values."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -348,7 +348,7 @@ def copy_directory(
 
     Raises:
         DataDirError: the source is the target; it lacks utt2spk, spk2utt or the wav.scp of its segments; a key of a file is
-            not in utt2spk or spk2utt; or the copy is invalid.
+            not in utt2spk or spk2utt; ``validate_opts`` has an unknown option; or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -539,8 +539,8 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
 
-    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source lacks the file text or is the
-    target, or if the string ``max_count`` is not a whole number above 1.
+    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source has no file ``text``, if the
+    target is the source, or if the string ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):
@@ -564,7 +564,7 @@ def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -
                 fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
             except DataDirError as error:
                 # Kaldi's fix_data_dir.sh stops without wav.scp, and remove_dup_utts.sh ignores that. The message is empty
-                # because the script's line was printed. All other errors have a message.
+                # because the script's own message was already printed. All other errors have a message.
                 if error.message:
                     raise
             stage.discard_backup()

@@ -133,7 +133,7 @@ class DataDir(os.PathLike[str]):
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
-        """Return the duration of all utterances in hours, from ``utt2dur`` or ``segments``; None without these files.
+        """Return the total duration of the utterances in hours, from ``utt2dur`` or else ``segments``; None if neither exists.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
         Raise DataDirError if such a recording has no duration or ends before the segment, and ArkError if audio cannot be read.
@@ -151,7 +151,7 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _sum_known_hours(self) -> float | None:
-        """Return :meth:`hours`, but without reading audio. Return None if the files lack a duration or are invalid."""
+        """Return the result of :meth:`hours` without reading audio; None if a duration is unknown or a file is invalid."""
         with contextlib.suppress(DataDirError):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
@@ -316,11 +316,11 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             number: number of utterances.
-            how: choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
-                features), all utterances of random "speakers" until there are ``number`` or more, or ``number`` "per speaker".
+            how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
+                features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line.
             speakers: names of speakers, or the path of a file with one name per line.
-            durations: minimum and maximum duration in seconds, compared with ``utt2dur``, which is written if missing.
+            durations: minimum and maximum duration in seconds (inclusive), compared with ``utt2dur``, which is written if missing.
 
         Raises:
             DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, or a file cannot be used.
@@ -414,6 +414,8 @@ class DataDir(os.PathLike[str]):
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
         """Make a directory whose ``wav.scp`` has sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh).
+
+        If this directory lacks ``utt2dur`` or ``reco2dur``, the file is written there first.
 
         Args:
             target: path of the new directory.

@@ -72,9 +72,9 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise DataDirError if an entry of a script file is not a regular file, such as a FIFO, which might never end.
+    """Raise DataDirError if an entry of a script file names a file that is not regular, because a FIFO might never end.
 
-    Commands and missing files are accepted. With ``names``, only the entries with these keys are checked.
+    Commands, standard input and missing files are accepted. With ``names``, only the entries with these keys are checked.
     """
     for _, error in find_endless_entries(scp, names):
         raise error
@@ -138,7 +138,7 @@ def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
 def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide the directory of ``stage`` into ``parts`` parts, compute the file ``name`` of each, and write the joined file.
+    """Divide the directory of ``stage`` into ``parts`` parts, compute the file ``name`` of each part, and join these files.
 
     The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
     the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
@@ -166,8 +166,8 @@ def get_utt2dur(
 ) -> int:
     """Write utt2dur with the duration of each utterance in seconds (Kaldi: get_utt2dur.sh), and return the exit status 0.
 
-    A utt2dur with as many lines as utt2spk is not changed. The durations come from the first of these sources: segments,
-    utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
+    If utt2dur has as many lines as utt2spk, it is not changed. The durations come from the first of these sources that
+    exists: segments, utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
 
     Args:
         say: prints Kaldi's messages.
@@ -338,7 +338,7 @@ def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur with the duration of each recording in seconds (Kaldi: get_reco2dur.sh). Return the exit status 0.
 
-    A reco2dur with as many lines as wav.scp is not changed. If there is no file segments, a complete utt2dur is copied.
+    If reco2dur has as many lines as wav.scp, it is not changed. If there are no segments, a complete utt2dur is copied.
 
     Args:
         say: prints Kaldi's messages.

@@ -54,7 +54,7 @@ def fix_directory(
     As with Kaldi's fix_data_dir.sh, most files in ``.backup`` are sorted versions of the old files.
 
     Args:
-        say: prints Kaldi's messages.
+        say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
         folder: path of the directory.
         utt_extra_files: names of additional files with a line for each utterance, separated by spaces.
         spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
@@ -126,7 +126,7 @@ class _Fix:
     def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
 
-        With ``strip_cr``, remove the carriage returns.
+        With ``strip_cr``, remove the carriage returns instead.
         """
         path = self.stage.find(name)
         refuse_byte_order_mark(path)
@@ -197,7 +197,8 @@ class _Fix:
     def filter_recordings(self) -> None:
         """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
 
-        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Without segments, nothing changes.
+        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Lines of segments are cut to four fields. Without
+        segments, nothing changes.
 
         Raises:
             DataDirError: wav.scp is missing, segments is empty, or a line of segments has no recording.
@@ -260,7 +261,7 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that every existing file by utterance has. utt2uniq, vad.scp and additional files do not matter.
+        """Keep the utterances in all existing files by utterance, except that utt2uniq, vad.scp and additional files may lack them.
 
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 

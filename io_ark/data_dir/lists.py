@@ -104,7 +104,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 
 
 def filter_scp(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in which a chosen field is in a list of names, and return the exit status 0.
+    """Print each line of a file if a chosen field of the line is in a list of names. Return the exit status 0.
 
     The option ``-f`` chooses the field, by default the first, and ``--exclude`` prints all other lines instead.
 
@@ -160,13 +160,13 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does. Return 0 if there is no number."""
+    """Parse the whole number at the start of a string, as Perl does, in up to :data:`MAX_DIGITS` characters; 0 if there is none."""
     match = re.match(r"\s*[+-]?[0-9]+", text)
     return int(match[0][:MAX_DIGITS]) if match else 0
 
 
 def parse_positive_integer(text: str) -> int:
-    """Parse a positive whole number in ASCII digits. Return 0 for any other string."""
+    """Parse a positive whole number of at most :data:`MAX_DIGITS` ASCII digits. Return 0 for any other string."""
     return int(text) if re.fullmatch(f"[0-9]{{1,{MAX_DIGITS}}}", text) else 0
 
 
@@ -220,13 +220,13 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
 
 
 def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
-    """Return an iterator over the lines of chunks in the random order of Kaldi's shuffle_list.pl.
+    """Return an iterator over all lines in ``chunks``, shuffled as by Kaldi's shuffle_list.pl.
 
-    Each line gets a random number of Perl's generator, which is ``drand48`` of the C library with ``seed``. The lines are
-    sorted by these numbers as strings with 15 significant digits.
+    Each line gets a random number from Perl's generator, the C library's ``drand48``, which starts from ``seed``. The
+    lines are sorted by these numbers, which are compared as strings with 15 significant digits.
     """
     lines = [line for chunk in chunks for line in split_lines(chunk)]
-    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED  # As in srand48, the seed has the upper 32 of 48 bits.
+    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED  # As in srand48, the seed fills the upper 32 of 48 bits.
     numbers = []
     for _ in lines:
         state = (state * DRAND48_FACTOR + DRAND48_INCREMENT) % DRAND48_MODULUS
@@ -235,7 +235,7 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return 0. For an unknown option or two files, print the usage, and return 1."""
+    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1."""
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -332,8 +332,8 @@ def apply_map(say: Printer, argv: list[str]) -> int:
 def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     """Divide speakers, whose numbers of lines are ``sizes``, into ``parts`` parts as evenly as split_scp.pl.
 
-    Parts begin with equal numbers of speakers. As long as this makes two neighboring parts more equal, the last or the first
-    speaker of a part moves to the next or the previous part.
+    At first, the numbers of speakers in the parts differ by at most one. As long as this makes two neighboring parts more
+    equal, the last speaker of a part moves to the next part, or the first speaker to the previous part.
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
@@ -422,8 +422,9 @@ def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
 def split_scp(say: Printer, argv: list[str]) -> int:
     """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty, otherwise 0.
 
-    With ``-j COUNT NUMBER``, write only the part NUMBER of COUNT parts. The option ``--utt2spk`` keeps speakers together.
-    Raise DataDirError if an argument is invalid, a file cannot be opened, or there are too few lines or speakers.
+    With ``-j COUNT NUMBER``, write only part NUMBER of COUNT parts, counted from 0, or from 1 with ``--one-based``. The
+    option ``--utt2spk`` keeps the lines of a speaker together. Raise DataDirError if an argument is invalid, a file cannot
+    be opened, or there are too few lines or speakers.
     """
     job_count = job_number = 0
     utt2spk, counts_from_one = "", False  # With counts_from_one, job numbers count from 1 instead of 0.

@@ -143,8 +143,8 @@ def change_speed_of_files(
 ) -> dict[str, Iterator[bytes]]:
     """Map names of files to chunks of their content, for the directory ``src`` at a different speed.
 
-    The files spk2utt, utt2dur and reco2dur are omitted. ``factor`` is the speed factor, such as "0.9". ``speakers``,
-    ``utterances`` and ``recordings`` rename the keys.
+    The map has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
+    ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -202,8 +202,8 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
         say: prints Kaldi's messages.
         factor: speed factor, such as 0.9.
         source, target: paths of the directory, which gets missing durations, and of the new directory.
-        include_spk_prefix: add the prefix sp<factor>- to the names of utterances and speakers. If false, the names of
-            utterances get a suffix, and speakers keep their names.
+        include_spk_prefix: add the prefix sp<factor>- to the names of utterances, recordings and speakers. If false,
+            utterances and recordings get the suffix -sp<factor>, and speakers keep their names.
 
     Raises:
         DataDirError: the factor is invalid, sox or a file is missing, or a directory cannot be read or written.
@@ -348,7 +348,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that changes the volume. Note the factor for ``write_reco2vol``."""
+        """Return line ``number`` of wav.scp with a command that changes the volume. Store the factor for ``write_reco2vol``."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -408,7 +408,7 @@ def change_recordings(
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Yield the lines of wav.scp, changed by ``change_chunk`` or ``change_line``.
+    """Yield the changed content of wav.scp: whole chunks from ``change_chunk``, or single lines from ``change_line``.
 
     Args:
         path: path of wav.scp.
@@ -466,7 +466,7 @@ def _has_volume(path: str) -> bool:
 
 
 def resample_directory(say: Printer, frequency: str, folder: str) -> int:
-    """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh), and return exit status 0.
+    """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh). Return the exit status 0.
 
     Args:
         say: prints Kaldi's messages.

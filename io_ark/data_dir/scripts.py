@@ -134,7 +134,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
         The values of the options on the command line or in configuration files, by name, and the arguments.
 
     Raises:
-        DataDirError: an option is unknown or lacks a valid value, or a configuration file is missing or invalid.
+        DataDirError: an option on the command line is unknown, a value is invalid, or a configuration file is missing or invalid.
     """
     values: dict[str, Value] = {}
 
@@ -196,7 +196,7 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first in ``argv``. Return its value by name (empty without an option), and the arguments.
+    """Read one option, which comes first in ``argv``. Return its value by name ({} if there is none), and the arguments.
 
     Raises:
         DataDirError: the option is unknown. For split_data.sh, which has ``per_utt``, an unknown option is an argument.
@@ -311,7 +311,7 @@ class Ended(KeyboardInterrupt):
 def raise_ended_at_signals() -> Iterator[None]:
     """Within this context, raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
-    A second signal of the same kind ends the process at once.
+    A second signal of the same kind ends the process at once. Signals that already have a handler are left to it.
     """
 
     def raise_ended(signum: int, frame: object) -> None:
@@ -332,7 +332,7 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Call ``run``, which runs a script, and return the exit status. Errors and signals are not raised.
+    """Call ``run``, which runs a script, and return the exit status. Signals, ArkError, OSError and MemoryError are not raised.
 
     An error is printed as a line that begins with ``name``, by default ``say.name``.
     """

@@ -145,8 +145,8 @@ def load_segments(
     Args:
         segments: path or rxfilename of the file.
         wav_scp: path or rxfilename of the script file of the recordings. If None, no audio is read.
-        pipes: False to refuse recordings that are commands.
-        network: False to refuse recordings at URLs.
+        pipes: False to refuse commands, as a path and as recordings.
+        network: False to refuse URLs, as a path and as recordings.
 
     Returns:
         A mapping that reads a value on access: a :class:`Segment`, or with ``wav_scp`` a

@@ -54,7 +54,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
 
 
 def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
-    """Return True if the folder ``first_part`` lacks one of the :data:`WATCHED_FILES` of ``src``, or has an older version."""
+    """Return True unless the folder ``first_part`` exists and has all :data:`WATCHED_FILES` of ``src``, none older than in ``src``."""
     names = [name for name in WATCHED_FILES.split() if src.find(name)]
     pairs = [(src.find(name), os.path.join(first_part, name)) for name in names]
     return not os.path.isdir(first_part) or any(

@@ -186,10 +186,10 @@ def set_status(status: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
-    """Lock directories within this context, and clear up after killed jobs. A missing directory is not locked.
+    """Lock directories within this context, and clear up after killed jobs. Nothing is locked on Windows.
 
     Args:
-        *folders: directories to lock.
+        *folders: directories to lock. Missing directories are skipped.
         change: True to exclude all other processes. If False, other processes may read the directories at the same time.
         read: additional directories, which are locked for reading only.
 
@@ -452,7 +452,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the target of each link to a file in a directory, and if the target is a link, its target, and so on."""
+    """Yield the target of each link in a directory, then the target of that link, and so on. Stop at a link to a directory."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
@@ -538,7 +538,7 @@ def is_locked_here(*folders: str) -> bool:
 
 @contextlib.contextmanager
 def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
-    """Make directories with the same parent, and remove them at the end of the ``with`` block.
+    """Make directories with the same parent. When the ``with`` block ends, remove their data files and the empty directories.
 
     A marker file in the directories lets a later job remove them if this job is killed.
 
@@ -608,7 +608,7 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create and lock the directory, and refuse data files that start with a byte-order mark."""
+        """Create and lock the directory. Raise DataDirError for an unusable target, or a data file with a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -792,7 +792,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return renames that move old files, which this job has not written, into ``.backup``. Print a line for each."""
+        """Return renames that move the data files that this job has not written into ``.backup``. Print Kaldi's message for each."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

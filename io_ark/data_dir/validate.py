@@ -156,7 +156,7 @@ class Check(DataFiles):
         raise self.say.fail("", advice, list_without_key.file, line_number, key)
 
     def check_values(self, name: str) -> None:
-        """Check the lines of the file ``name`` by its rule in ``_VALUES``. Raise DataDirError for the first bad line."""
+        """Check the lines of the file ``name`` by its rule in ``_VALUES``, if any. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
         name_of_check, advice, message, line_format = _VALUES[name]
@@ -243,7 +243,7 @@ def has_positive_value(fields: list[bytes]) -> bool:
 
 
 def is_segment(fields: list[bytes]) -> bool:
-    """Return True if the fields are a segment that ends after its start, or at -1 (the end of its recording)."""
+    """Return True if the fields are a segment without a channel, and :func:`is_interval` accepts its start and end."""
     return len(fields) == 4 and is_interval(fields[2], fields[3])
 
 
@@ -290,7 +290,7 @@ def validate_directory(
     """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
     Args:
-        say: prints Kaldi's messages.
+        say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
         folder: path of the directory.
         no_feats: do not require feats.scp. If the file exists, it is checked.
         no_wav: do not require wav.scp. If the file exists, it is checked.
@@ -299,7 +299,7 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. ``status`` is Kaldi's. With ``say.as_script``, Kaldi's message was printed.
+        DataDirError: the directory is not valid. ``status`` is that of Kaldi's script. If ``say.as_script``, its message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):

@@ -105,7 +105,7 @@ class AlignedFrames(NamedTuple):
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Compute the result of :func:`is_reordered`, which names the errors, from arrays of :class:`AlignedFrames`.
+    """Compute the result of :func:`is_reordered` (see there for errors) from arrays of :class:`AlignedFrames`.
 
     The first change of state next to a self-loop decides: the alignment is reordered if the self-loop comes first.
     Without such a change, it is reordered if the last frame is a self-loop and the first frame is not.

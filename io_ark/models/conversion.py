@@ -182,7 +182,7 @@ class AlignmentConverter:
         """Return the new transition-ids of all alignments, concatenated.
 
         ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
-        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path. Others get a random path.
+        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path; others get a random path.
         """
         keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)

@@ -84,8 +84,9 @@ class Lda:
             covariance_floor: lower limit of the eigenvalues of this covariance, relative to the largest eigenvalue.
 
         Raises:
-            FormatError: the shapes are inconsistent, a vector contains NaN, ``dim`` is larger than the input dimension,
-                an option is not finite, the number of vectors or speakers is too small, or the covariance is singular.
+            FormatError: the shapes are inconsistent, a vector is not finite, ``dim`` is not between 1 and the input
+                dimension (inclusive), an option is not finite, ``covariance_floor`` is negative, there are too few
+                vectors or speakers, or the covariance is singular.
         """
         array = check_vectors(vectors)
         num_vectors, input_dim = array.shape

@@ -86,7 +86,7 @@ class Plda:
             num_em_iters: number of iterations of the EM algorithm.
 
         Raises:
-            FormatError: the shapes are inconsistent, a vector contains NaN, the number of vectors is not larger than
+            FormatError: the shapes are inconsistent, a vector is not finite, the number of vectors is not larger than
                 ``dim``, all vectors are from one speaker, every speaker has only one vector, or the within-speaker
                 covariance is singular.
         """
@@ -115,7 +115,7 @@ class Plda:
             between_covar_scale: share of the excess that is added to the between-speaker covariance.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, a vector contains NaN, a scale is not finite,
+            FormatError: the vectors do not have the model's dimension, a vector or a scale is not finite,
                 ``mean_diff_scale`` is negative, ``within_covar_scale`` makes the within-speaker covariance negative, or
                 the transform of the model has no inverse.
         """
@@ -184,7 +184,7 @@ class Plda:
             simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
         Returns:
-            (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
+            (..., dim): mapped vectors. They are computed in float64, and rounded if ``vectors`` are float32.
 
         Raises:
             FormatError: the dimension of vectors or the shape of ``num_utts`` is wrong, or a number is not positive.
@@ -328,7 +328,7 @@ class Plda:
             factor: share of the between-speaker covariance that is added to the within-speaker covariance, from 0 to 1.
 
         Raises:
-            FormatError: the factor is not between 0 and 1.
+            FormatError: the factor is below 0 or above 1.
         """
         if not 0 <= factor <= 1:
             raise FormatError(f"the smoothing factor must be between 0 and 1, not {factor}")

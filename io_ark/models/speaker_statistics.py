@@ -99,7 +99,7 @@ class PldaStatistics:
         self.num_vectors += len(doubles)
 
     def check_counts(self) -> None:
-        """Raise FormatError if there are ``dim`` vectors or fewer, one speaker, or only speakers with one vector."""
+        """Raise FormatError for at most ``dim`` vectors, only one speaker, or no speaker with several vectors."""
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
@@ -185,7 +185,7 @@ _SINGULAR = (
 
 
 def _invert_covariance(matrix: Array) -> Float64:
-    """Invert a covariance matrix. Raise FormatError if it is singular."""
+    """Invert a covariance matrix or its Cholesky factor. Raise FormatError if the matrix is singular."""
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:

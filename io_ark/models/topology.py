@@ -179,5 +179,5 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
         raise FormatError(f"state {number} of an HMM has two transitions to the same state: merge the transitions")
     if not state.transitions:
         raise FormatError(f"state {number} of an HMM has no transitions, but is not the final state: add a transition")
-    if abs(total - 1) > 0.01:  # Kaldi's tolerance.
+    if abs(total - 1) > 0.01:  # As in Kaldi, a wrong sum only causes a warning. The tolerance is Kaldi's.
         logger.warning("Total probability for state %d in topology entry is %.7g", number, total)

@@ -194,7 +194,7 @@ class TransitionModel:
         """Return the pdf of each transition-id in ``ids``. As in Kaldi, 0 gives pdf 0.
 
         Raises:
-            FormatError: an integer is not a transition-id of this model.
+            FormatError: an integer is neither 0 nor a transition-id of this model.
         """
         return self.maps.pdf[self.check_ids(ids, minimum=0)]
 

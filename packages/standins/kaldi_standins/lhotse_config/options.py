@@ -47,7 +47,7 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
             "use_energy",
             **lhotse_defaults | defaults,
         ),
-        ("use_fft_mag", bool, False, "magnitudes, not the power spectrum"),
+        ("use_fft_mag", bool, False, "compute magnitudes instead of the power spectrum"),
     ]
 
 
@@ -56,17 +56,17 @@ def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[
     defaults = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
         *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **defaults),
-        ("num_mel_bins", int | None, None, "another name of ``num_filters``"),  # type: ignore[list-item]
-        ("norm_filters", bool, False, "only False"),
-        ("torchaudio_compatible_mel_scale", bool, True, "only True"),
+        ("num_mel_bins", int | None, None, "alias of ``num_filters``"),  # type: ignore[list-item]
+        ("norm_filters", bool, False, "must be False"),
+        ("torchaudio_compatible_mel_scale", bool, True, "must be True"),
     ]
 
 
 def _make_kaldi_fields(*names: str, energy: bool = True, **mel_defaults: Any) -> list[Field]:
     """Return fields with Kaldi's defaults, except for dithering and ``snip_edges``.
 
-    ``names`` are further options of fbank. With names, there are also fields for mel bins, whose defaults are
-    ``mel_defaults``. ``energy`` is the default of ``use_energy``.
+    ``names`` are further options of fbank. If there are any, fields for mel bins are included, whose defaults are
+    replaced by ``mel_defaults``. ``energy`` is the default of ``use_energy``.
     """
     # The samples of lhotse are between -1 and 1. Kaldi's samples have the scale of 16-bit integers.
     scale = _make_fields(ours.FbankOptions, "blackman_coeff", "waveform_scale", waveform_scale=32768.0)

@@ -20,13 +20,13 @@ class FbankConfig(Config):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         num_filters: number of triangular mel bins; at least 3.
-        num_mel_bins: another name of ``num_filters``.
-        norm_filters: only False.
-        torchaudio_compatible_mel_scale: only True.
+        num_mel_bins: alias of ``num_filters``.
+        norm_filters: must be False.
+        torchaudio_compatible_mel_scale: must be True.
         device: device that computes the features.
     """
     sampling_rate: int = ...
@@ -67,13 +67,13 @@ class MfccConfig(PowerConfig):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         num_filters: number of triangular mel bins; at least 3.
-        torchaudio_compatible_mel_scale: only True.
-        num_mel_bins: another name of ``num_filters``.
-        norm_filters: only False.
+        torchaudio_compatible_mel_scale: must be True.
+        num_mel_bins: alias of ``num_filters``.
+        norm_filters: must be False.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
         cepstral_lifter: liftering of the coefficients; 0 is none.
         device: device that computes the features.
@@ -118,7 +118,7 @@ class SpectrogramConfig(Config):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         device: device that computes the features.
     """
     sampling_rate: int = ...
@@ -153,7 +153,7 @@ class LogSpectrogramConfig(Config):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         device: device that computes the features.
     """
     sampling_rate: int = ...
@@ -199,13 +199,13 @@ class KaldiFbankConfig(Config):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         num_filters: number of triangular mel bins; at least 3.
-        num_mel_bins: another name of ``num_filters``.
-        norm_filters: only False.
-        torchaudio_compatible_mel_scale: only True.
+        num_mel_bins: alias of ``num_filters``.
+        norm_filters: must be False.
+        torchaudio_compatible_mel_scale: must be True.
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
@@ -256,13 +256,13 @@ class KaldiMfccConfig(PowerConfig):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         num_filters: number of triangular mel bins; at least 3.
-        num_mel_bins: another name of ``num_filters``.
-        norm_filters: only False.
-        torchaudio_compatible_mel_scale: only True.
+        num_mel_bins: alias of ``num_filters``.
+        norm_filters: must be False.
+        torchaudio_compatible_mel_scale: must be True.
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
@@ -315,13 +315,13 @@ class KaldiPlpConfig(PowerConfig):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         num_filters: number of triangular mel bins; at least 3.
-        num_mel_bins: another name of ``num_filters``.
-        norm_filters: only False.
-        torchaudio_compatible_mel_scale: only True.
+        num_mel_bins: alias of ``num_filters``.
+        norm_filters: must be False.
+        torchaudio_compatible_mel_scale: must be True.
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
@@ -380,7 +380,7 @@ class KaldiSpectrogramConfig(EnergyConfig):
         energy_floor: floor on the energy (before the log), absolute; 0 is none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
+        use_fft_mag: compute magnitudes instead of the power spectrum.
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         return_raw_fft: real and imaginary parts of the FFT instead of the log power.
