@@ -265,7 +265,7 @@ class Preset:
 
 
 def is_preset_file(preset: str) -> bool:
-    """Return True for the path of a file with a preset (it ends in .json or has a folder), False for a name."""
+    """Return True for the path of a preset file (it ends in .json or contains a folder), False for a preset's name."""
     return preset.endswith(".json") or os.sep in preset
 
 
