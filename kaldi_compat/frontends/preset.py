@@ -295,7 +295,7 @@ def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) 
 
 @functools.cache
 def list_presets() -> tuple[str, ...]:
-    """Return the names of all presets, sorted.
+    """Return the names of the presets in this package, sorted.
 
     >>> from kaldi_compat import list_presets
     >>> "paraformer" in list_presets()

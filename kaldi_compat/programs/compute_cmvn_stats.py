@@ -167,7 +167,7 @@ def write_speaker_sums(
 
 
 def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
-    """Yield the features of utterances, in one block if none is missing, else in blocks of one utterance.
+    """Yield the features of utterances, in one block if one look-up finds them all, else in blocks of one utterance.
 
     Utterances without features are logged and counted as failed.
     """
