@@ -102,14 +102,14 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
-    """Multiply weights by one factor, or by a factor for each frame, (frames,). A factor of 0 removes the entries."""
+    """Multiply weights by one factor, or by a factor for each frame, (frames,). Remove entries with the factor 0."""
     entry_factors = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
     multiplied = posteriors._replace(weights=posteriors.weights * entry_factors)
     return select_entries(multiplied, np.broadcast_to(entry_factors != 0, multiplied.weights.shape))
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate the entries of both sets in each frame. Also return a mask (entries,), True for ``second``."""
+    """Concatenate both sets' entries in each frame. Also return a mask (entries,), True for entries of ``second``."""
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
@@ -134,7 +134,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number with a magnitude below ``end``, in single precision, or raise OptionError with ``message``."""
+    """Parse a number as :func:`parse_real` does, in single precision. Raise OptionError(``message``) if it fails."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)
@@ -153,7 +153,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
 
     As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols share a number,
     the last symbol is returned. Exception: if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
-    their first symbol.
+    their first symbol. Blank lines are skipped.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.
@@ -181,7 +181,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
 
 
 def read_phone_map(rxfilename: str) -> dict[int, int]:
-    """Read a map from old to new phones. Each line has the number of an old phone and the number of its new phone.
+    """Read a map from old to new phones. A line has the numbers of an old phone and its new phone. Skip blank lines.
 
     Raises:
         OptionError: the file has an invalid line or is empty, or a phone is 0 or occurs twice as an old phone.

@@ -147,7 +147,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK's format. As in Kaldi, the period is 10 ms, but the frame shift for spectrograms."""
+    """Convert features to HTK format. As in Kaldi, the period is the frame shift for spectrograms, otherwise 10 ms."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.
@@ -215,7 +215,7 @@ class SpectralExtractor:
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up the VTLN factor of each utterance in ``table``. Without a table, return the options' factor, or 1.
+        """Look up each utterance's VTLN factor in ``table``. Without a table, return the factor in the options, or 1.
 
         Raises:
             Skip: an utterance has no factor.

@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help text. Unlike argparse, raise the error if standard output cannot be written to."""
+        """Print the help text. Unlike argparse, raise OSError if it cannot be written."""
         print(self.format_help(), end="", file=file, flush=True)
 
 

@@ -90,8 +90,8 @@ def _split_pipeline(command: str) -> list[str]:
 def _can_run_here(words: list[str], is_first: bool) -> bool:
     """Return True if a command of a pipeline, split into ``words``, can run in this process.
 
-    It must be an installed program that writes a single file to standard output, and no word may match ``_ELSEWHERE``.
-    The first command must read a named file, and later commands standard input.
+    It must be one of :data:`PROGRAMS`, be installed, and write a single file to standard output. No word may match
+    ``_ELSEWHERE``. The first command must read a named file, and later commands standard input.
     """
     options = [word for word in words[1:] if word.startswith("--")]
     arguments = words[1 + len(options) :]
@@ -119,7 +119,7 @@ def _is_installed_here(name: str, path: str) -> bool:
 
 
 def _run_program(name: str, words: list[str], stream: Any) -> tuple[int, bytes]:
-    """Run a program that reads ``stream`` with the arguments ``words``. Return its exit status and its output."""
+    """Run a program with the arguments ``words`` on the input ``stream``. Return its exit status and its output."""
     import importlib
 
     output = BytesIO()

@@ -164,7 +164,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
     """Raise an error of an entry, after adding the key to its message.
 
-    An error of another library, or an ArkError that already has a key, is raised unchanged.
+    Errors of other libraries, ArkErrors that already have a key, and all errors without a key are raised unchanged.
     """
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
@@ -314,7 +314,7 @@ def convert_table(
 
     Args:
         function: function from a block to a block.
-        kind, kind_out: kinds of the objects of the input and the output. If ``kind_out`` is None, it is ``kind``.
+        kind, kind_out: types of the input's and the output's objects. If ``kind_out`` is None, it is ``kind``.
         source: rspecifier of the input.
         target: wspecifier of the output.
         output_first: True to open the output before the input, as some of Kaldi's programs do.

@@ -94,12 +94,12 @@ def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> i
 
     The three are the second, the middle and the last key. Return the index at which the larger keys begin.
     """
-    one, two, three = begin + 1, begin + (end - begin) // 2, end - 1
-    x, y, z = (keys[order[index]] for index in (one, two, three))
+    second, middle, last = begin + 1, begin + (end - begin) // 2, end - 1
+    x, y, z = (keys[order[index]] for index in (second, middle, last))
     if x < y:
-        median = two if y < z else three if x < z else one
+        median = middle if y < z else last if x < z else second
     else:
-        median = one if x < z else three if y < z else two
+        median = second if x < z else last if y < z else middle
     order[begin], order[median] = order[median], order[begin]
     pivot, low, high = keys[order[begin]], begin + 1, end
     while True:

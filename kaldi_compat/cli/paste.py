@@ -63,23 +63,23 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
 
 
 def log_status(counts: Counts) -> int:
-    """Log the numbers of utterances with and without a result. Return the exit status: 0 with a result, else 255."""
+    """Log the numbers of utterances with and without a result. Return 0 if there is a result, otherwise 255."""
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
-def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
+def find_common_lengths(tables: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
     """Return the length of the shortest array of each entry. Log lengths that differ within the tolerance.
 
     Args:
-        parts: for each table, the array of each entry.
+        tables: for each table, the array of each entry.
         tolerance: maximum difference between the lengths of an entry's arrays.
         keys: keys of the entries, for messages.
 
     Raises:
         Skip: lengths differ by more than the tolerance, or an array is empty.
     """
-    lengths = np.array([[len(array) for array in arrays] for arrays in parts])
+    lengths = np.array([[len(array) for array in arrays] for arrays in tables])
     shortest, longest = lengths.min(axis=0), lengths.max(axis=0)
     unequal_entries = np.flatnonzero(longest > shortest).tolist()
 
@@ -103,12 +103,12 @@ def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
 
 
 def paste_columns(
-    parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
+    tables: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-    """Cut the matrices of each entry to the rows of the shortest matrix, and concatenate their columns.
+    """Truncate the matrices of each entry to the number of rows of the shortest matrix, and concatenate their columns.
 
     Args:
-        parts: for each table, the matrix of each entry.
+        tables: for each table, the matrix of each entry.
         keys: keys of the entries, for messages.
         tolerance: maximum difference between the numbers of rows of an entry's matrices.
 
@@ -119,7 +119,7 @@ def paste_columns(
         Skip: the numbers of rows differ by more than the tolerance, a matrix has no rows, or the matrices of a table
             have different numbers of columns.
     """
-    if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
+    if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in tables):
         raise Skip  # Asks the caller to split the block.
-    lengths = find_common_lengths(parts, tolerance, keys)
-    return np.concatenate([join_arrays(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)
+    lengths = find_common_lengths(tables, tolerance, keys)
+    return np.concatenate([join_arrays(matrices, lengths) for matrices in tables], axis=1), np.array(lengths)

@@ -160,7 +160,7 @@ class Program:
         return f"expected {expected} argument{'s' * (expected != '1')}, not {count}"
 
     def _run_and_report_errors(self, line: CommandLine[StandardOptions]) -> int:
-        """Call the program's function and return its exit status. Log an exception and return its exit status."""
+        """Call the program's function, and return the exit status. Log any exception but ^C and a broken pipe."""
         try:
             if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # Set for the imports by kaldi_compat/programs.
                 with contextlib.suppress(ValueError):  # Only the main thread may set a handler.

@@ -167,7 +167,7 @@ class Trials:
 
 
 def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the values before the first error that the iteration raises, and the error, or None without an error."""
+    """Return the values before the first error that the iteration raises, and this error (None if there is none)."""
     collected = list[Any]()
     try:
         collected.extend(values)  # After an error, this keeps the values before it.

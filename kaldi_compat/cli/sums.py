@@ -71,7 +71,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
 
 
 def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expected: Sequence[int]) -> None:
-    """Log that the entries ``keys`` are left out of a sum, because ``shape`` is not ``expected`` or is empty."""
+    """Log that the entries of ``keys`` are left out of a sum, because ``shape`` is not ``expected`` or is empty."""
     for key in keys:
         if shape[0]:
             logger.warning("Dimension mismatch for key %s: %s vs. %s", key, format_shape(shape), format_shape(expected))
@@ -116,17 +116,17 @@ def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
     """Add up the vectors or matrices in files, write the sum to a file, and return the exit status 0.
 
-    As in Kaldi, an entry may be larger than the entries before it, which are then padded with zeros.
+    As in Kaldi, a vector or matrix may be larger than the earlier ones. The sum so far is then padded with zeros.
 
     Args:
-        kind: type of the entries.
+        kind: type of the object in each file.
         names: names of the input files, followed by the name of the output file.
         average: True to divide the sum by the number of files.
         binary: True to write the file in binary format.
 
     Raises:
         OptionError: a name is an rspecifier of a table.
-        FeatureError: an entry is smaller than an earlier entry.
+        FeatureError: a vector or matrix has fewer rows or columns than the sum of the earlier files.
     """
     *sources, target = names
     total = np.zeros((0,) * DIMENSIONS[kind], np.float32)
@@ -197,7 +197,7 @@ class _Sums:
     def add_systems(self, block: ArrayBlock) -> ArrayBlock:
         """Add the entries that the other tables have under the keys of ``block``, a block of the first table.
 
-        If another table lacks an entry, or its entry has a different shape, log a warning, and add nothing.
+        If a table lacks an entry, or its entry has a different shape, log a warning, and add nothing from this table.
 
         Raises:
             Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.

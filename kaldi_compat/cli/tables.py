@@ -78,7 +78,7 @@ class Tables(ExitStack):
         return iter(queue)
 
     def map_in_threads(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
-        """Return an iterator over ``function(item)``, in order. Threads compute the results if there are two cores."""
+        """Return an iterator over ``function(item)``, in order. With a second core, threads compute the results."""
         if not has_second_core():
             return map(function, items)
         from concurrent.futures import ThreadPoolExecutor  # This import is slow.

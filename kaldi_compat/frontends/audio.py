@@ -40,8 +40,8 @@ def prepare_audio(
 ) -> CheckedAudio:
     """Check audio, convert it to the scale -1 to 1, and resample it to the sampling rate of a preset.
 
-    Samples after the end of a row become 0. After resampling, the mean of each row is subtracted from all samples of
-    the row if the preset asks for it.
+    Samples beyond the length of a row become 0. After resampling, if the preset asks for it, the mean of each row's
+    valid samples is subtracted from all samples of the row.
 
     Args:
         samples: audio, (T,) or a batch (B, T), int16 or floating point in -1 to 1.
@@ -89,9 +89,9 @@ def prepare_audio(
 
 
 def _subtract_mean(audio: Array, row_lengths: Any) -> Array:
-    """Subtract the mean of each row from all samples of the row.
+    """Subtract the mean of each row's valid samples from all samples of the row. ``audio`` is (T,) or (B, T).
 
-    ``row_lengths`` are the numbers of valid samples of the rows, (B,), or None. The other samples must be 0.
+    ``row_lengths`` are the numbers of valid samples, (B,); None if all samples are valid. Other samples must be 0.
     """
     xp = get_namespace(audio)
     count = audio.shape[-1] if row_lengths is None else xp.clip(row_lengths, 1, None)[..., None]
@@ -154,7 +154,7 @@ def check_values(samples: Array) -> None:
 
 
 def warn_of_channels(samples: Array) -> None:
-    """Warn if audio has two rows that are so similar that they are probably the channels of one recording."""
+    """Warn once if audio has exactly two rows, so similar that they are probably the channels of one recording."""
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())

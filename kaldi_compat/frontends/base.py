@@ -159,7 +159,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return a copy of options with frames of ``length`` samples, and allow mel bins without a bin of the FFT."""
+    """Return a copy of options for frames of ``length`` samples. Allow mel bins without a bin of the FFT, if any."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True

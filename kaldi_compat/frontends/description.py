@@ -38,12 +38,12 @@ def format_text(preset: Preset) -> str:
 
 
 def format_html(preset: Preset, title: str) -> str:
-    """Return the description of a preset as an HTML table for Jupyter, under the title ``title``."""
+    """Return the description of a preset as an HTML table for Jupyter, headed by ``title`` and the preset's title."""
     return format_html_table(f"{title}: {preset.title}", describe_rows(preset))
 
 
 def convert_to_dict(preset: Preset) -> dict[str, Any]:
-    """Return the description of a preset for :meth:`Preset.from_dict`, with the values of all options.
+    """Return the description of a preset for :meth:`Preset.from_dict`, with all options that no other entry sets.
 
     docs/frontends/format.md describes the keys.
     """

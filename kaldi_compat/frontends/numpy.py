@@ -141,7 +141,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         See also: :class:`FrontendStream`.
 
         Raises:
-            OptionError: a step of the preset needs the whole utterance.
+            OptionError: the preset needs the whole utterance.
 
         >>> import numpy as np
         >>> from kaldi_compat.frontends.numpy import Frontend
@@ -203,7 +203,7 @@ class FrontendStream:
         frontend: the front end.
 
     Raises:
-        OptionError: a step of the preset needs the whole utterance.
+        OptionError: the preset needs the whole utterance.
 
     >>> import numpy as np
     >>> from kaldi_compat.frontends.numpy import Frontend

@@ -265,7 +265,7 @@ class Preset:
 
 
 def is_preset_file(preset: str) -> bool:
-    """Return True for the path of a file with a preset (it ends in .json or has a folder), False for a name."""
+    """Return True for the path of a preset file (it ends in .json or contains a folder), False for a preset's name."""
     return preset.endswith(".json") or os.sep in preset
 
 
@@ -295,7 +295,7 @@ def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) 
 
 @functools.cache
 def list_presets() -> tuple[str, ...]:
-    """Return the names of all presets, sorted.
+    """Return the names of the presets in this package, sorted.
 
     >>> from kaldi_compat import list_presets
     >>> "paraformer" in list_presets()

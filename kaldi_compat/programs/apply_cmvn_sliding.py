@@ -64,7 +64,7 @@ def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max
     Args:
         variance: variances (frames, dim) of the columns in the window of each frame.
         window_sizes: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
-        max_warnings: largest number of warnings; negative for no limit.
+        max_warnings: largest number of warnings; negative for no limit. One more warning says that some are omitted.
     """
     floored_counts = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored_counts > 0) & (window_sizes > 1))

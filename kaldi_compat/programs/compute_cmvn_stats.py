@@ -60,7 +60,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[Matrix, Vector | None]:
-    """Look up the weights of the frames of a block.
+    """Return the frames of a block, and look up their weights.
 
     Args:
         block: features of the utterances.
@@ -167,7 +167,7 @@ def write_speaker_sums(
 
 
 def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
-    """Yield the features of utterances, in one block if none is missing, else in blocks of one utterance.
+    """Yield the features of utterances, in one block if one look-up finds them all, else in blocks of one utterance.
 
     Utterances without features are logged and counted as failed.
     """
@@ -189,7 +189,7 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
 def write_global_sum(
     blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, check: FiniteCheck, *, binary: bool
 ) -> Counts:
-    """Write single-precision statistics of all utterances together, and count added and skipped utterances.
+    """Write the single-precision statistics of all utterances. Return the numbers of added and skipped utterances.
 
     Without features, write an empty matrix.
     """

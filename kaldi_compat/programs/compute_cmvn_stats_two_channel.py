@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
 def main(options: Options, sides: str, source: str, target: str) -> int:
-    """Write the CMVN statistics of each utterance, with both sides of a call together. Return the exit status."""
+    """Write the CMVN statistics of each utterance, weighting the sides of a call. Return the exit status."""
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
@@ -59,7 +59,7 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
     """Return groups of utterances: a pair for each call with two utterances, otherwise one group per utterance.
 
-    The groups are sorted by the name of the call. Calls without two utterances are logged.
+    The groups are sorted by the name of the call. Calls that do not have two utterances are logged.
 
     Args:
         lines: lines of the file, with an utterance, its call, and its channel.
@@ -97,7 +97,7 @@ class CallBlock:
     size: int = 0  # Size of the features in bytes.
 
     def can_add_features(self, feats: list[Matrix]) -> bool:
-        """Return True if the block is empty, or if it has room and the dimension of all matrices in ``feats``."""
+        """Return True if the block is empty, or if it has room and all matrices in ``feats`` have its dimension."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}

@@ -77,7 +77,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress the matrices of a block with ``method``, except matrices that :func:`compress_matrix` leaves."""
+    """Compress a block's matrices with ``method``, except matrices that :func:`compress_matrix` returns unchanged."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:

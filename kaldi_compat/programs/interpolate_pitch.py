@@ -26,7 +26,7 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("interpolate-pitch", USAGE, InterpolatePitchOptions)
 def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
-    """Fill the gaps in pitch tracks, log how many frames change, and return the exit status."""
+    """Fill gaps in pitch tracks, and return the exit status. Without --linear-interpolation, log how much changed."""
     totals = InterpolationCounts()
     random = KaldiRandom()
 

@@ -25,11 +25,11 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Scale the vectors of a table, log the average ratio of old to new lengths, and return the exit status."""
+    """Scale a table of vectors (with --normalize=false, copy it), log the mean length ratio, and return the status."""
     ratios: list[float] = []
 
     def normalize_vectors(block: ArrayBlock) -> ArrayBlock:
-        """Scale the vectors of a block if an option asks for it. Store the ratios of old to new lengths for the log."""
+        """Scale the vectors of a block unless --normalize=false. Store the ratios of old to new lengths for the log."""
         rows = stack_vectors(block)
         target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
         block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)
@@ -39,7 +39,7 @@ def main(options: Options, source: str, target: str) -> int:
                 logger.warning("Zero iVector")
         ratios.extend(block_ratios.tolist())
         factors = np.where(block_ratios == 0, 1, (1.0 / block_ratios.astype(np.float64)).astype(np.float32))
-        # A vector of infinite length is scaled by 0, where BLAS sets infinite elements to 0 as well.
+        # The factor of a vector of infinite length is 0. As in BLAS, a factor of 0 sets infinite elements to 0, too.
         scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 

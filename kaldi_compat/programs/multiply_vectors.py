@@ -42,7 +42,7 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
 def multiply_vectors(
     factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Vector, Lengths]:
-    """Multiply the vectors of each entry element by element, after cutting them to the length of the shortest one.
+    """Multiply each entry's vectors element by element, after truncating them to the length of the shortest vector.
 
     ``factors[t][e]`` is the vector of entry e in table t. ``keys`` are the keys of the entries, for messages, and
     ``tolerance`` is the maximum difference between the lengths of an entry's vectors.

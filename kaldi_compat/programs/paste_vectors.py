@@ -24,10 +24,12 @@ def main(options: NoOptions, source: str, *others_and_target: str) -> int:
     return combine_tables("vector", source, others, target, concatenate_vectors)
 
 
-def concatenate_vectors(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vector, npt.NDArray[np.int64]]:
-    """Concatenate the vectors that the tables have for each entry. ``parts[t][e]`` is the vector of entry e in table t.
+def concatenate_vectors(
+    tables: Sequence[Sequence[Vector]], keys: Sequence[str]
+) -> tuple[Vector, npt.NDArray[np.int64]]:
+    """Concatenate the vectors of each entry. ``tables[t][e]`` is the vector of entry e in table t.
 
     Return the elements of all results, and the number of elements of each result, (entries,). ``keys`` is not used.
     """
-    lengths = np.array([[len(vector) for vector in vectors] for vectors in parts]).sum(axis=0)
-    return np.concatenate([vector for entry in zip(*parts, strict=True) for vector in entry]), lengths
+    lengths = np.array([[len(vector) for vector in vectors] for vectors in tables]).sum(axis=0)
+    return np.concatenate([vector for entry in zip(*tables, strict=True) for vector in entry]), lengths

@@ -21,7 +21,7 @@ e.g.:  post-to-feats --post-dim=50 ark:post.ark ark:feat.ark
 
 @program("post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, target: str) -> int:
-    """Convert a table or a file of posteriors to matrices. The exit status is 0 with a result, otherwise 255."""
+    """Convert a table or a file of posteriors to matrices. The exit status is 0 if there is a result, otherwise 255."""
     require_post_dim(options)
 
     def convert_block(block: PosteriorBlock) -> ArrayBlock:

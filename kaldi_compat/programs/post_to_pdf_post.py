@@ -29,7 +29,7 @@ e.g.:  post-to-pdf-post final.mdl ark:- ark:-
 
 @program("post-to-pdf-post", USAGE)
 def main(options: NoOptions, model: str, source: str, target: str) -> int:
-    """Convert posteriors of transition-ids to pdfs. As in Kaldi, the status is 0 even for an empty table."""
+    """Convert posteriors of transition-ids to posteriors of pdfs. As in Kaldi, the exit status is always 0."""
     transitions = io_ark.load(model, kind="transition-model")
 
     def convert_to_pdfs(block: PosteriorBlock) -> PosteriorBlock:

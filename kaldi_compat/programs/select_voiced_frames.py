@@ -24,7 +24,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
         blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select_frames(block: ArrayBlock) -> ArrayBlock:
-            """Return the frames of a block whose activity is 1. Raise Skip if all activities of an utterance are 0."""
+            """Return a block of the frames with activity 1. Raise Skip if all activities of an utterance are 0."""
             feats, (key, *_) = stack_rows(block), block.decode_keys()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")

@@ -56,7 +56,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integers]:
-    """Choose rows ``offset``, ``offset + n`` and so on of each utterance, or repeat each row with a negative ``n``.
+    """Choose rows ``offset``, ``offset + n`` and so on of each utterance or, if ``n`` is negative, repeat each row.
 
     Args:
         lengths: number of rows of each utterance, (utterances,).

@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the first entries, or entries that a list chooses. As in Kaldi, the status without a list is always 0."""
+    """Copy the first entries (status 0, as in Kaldi), or the entries that a list includes or does not exclude."""
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):
@@ -73,7 +73,7 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
     """Return the first word of each line of a file, as a set. Raise :class:`OptionError` if a line is blank."""
-    fields = [split_words(line) for line in read_lines(rxfilename)]
-    if [] in fields:
-        raise OptionError(f"line {fields.index([]) + 1} of {rxfilename} is empty: remove the line")
-    return frozenset(field[0] for field in fields)
+    lines = [split_words(line) for line in read_lines(rxfilename)]
+    if [] in lines:
+        raise OptionError(f"line {lines.index([]) + 1} of {rxfilename} is empty: remove the line")
+    return frozenset(words[0] for words in lines)

@@ -79,7 +79,7 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     """Add two sets of posteriors of the same frames.
 
     The entries of a frame are sorted by integer, so that entries of the same integer form a run. With ``merge``, a run
-    becomes one entry, the sum of its weights, or none if this is 0. Otherwise, a run keeps its entries, sorted by
+    becomes one entry with the sum of its weights, or is removed if the sum is 0. Otherwise, its entries are sorted by
     weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose all entries.
 
     Returns:

@@ -27,7 +27,7 @@ e.g.:  transform-feats final.mat scp:feats.scp ark:-
 """
 
 MISSING = "No fMLLR transform available for utterance {}, producing no output for this utterance"
-FORGOTTEN = " [perhaps the transform was created by compose-transforms, and you forgot the --b-is-affine option?]"
+AFFINE_HINT = " [perhaps the transform was created by compose-transforms, and you forgot the --b-is-affine option?]"
 
 
 class Options(BaseOptions):
@@ -76,10 +76,11 @@ def compute_log_determinant(linear: Matrix) -> float:
 
 
 def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
-    """Return the warning for a transform whose number of columns is neither ``dim`` nor ``dim + 1``."""
+    """Return the warning for a transform with neither ``dim`` nor ``dim + 1`` columns. For ``dim + 2``, add a hint."""
     rows, columns = transform.shape
     warning = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
-    return warning + FORGOTTEN if columns == dim + 2 else warning
+    # Without --b-is-affine, compose-transforms writes affine transforms with one column too many.
+    return warning + AFFINE_HINT if columns == dim + 2 else warning
 
 
 @program("transform-feats", USAGE, Options)

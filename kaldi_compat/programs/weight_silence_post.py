@@ -38,7 +38,7 @@ class Options(BaseOptions):
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
-    """Scale the silence phones in a table of posteriors, or frames with --distribute, and return the exit status."""
+    """Scale the entries of silence phones or, with --distribute, all entries of posteriors. Return the exit status."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:
