@@ -413,7 +413,7 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Lock the dump, write or read its plan, and yield the plan. Only other parts of the job may run meanwhile.
 
-    Once the plan is locked, the temporary files of killed dumps are removed.
+    Once the dump is locked, the temporary files of killed dumps are removed.
 
     Args:
         job: the job.
