@@ -69,7 +69,7 @@ class DeviceComputer:
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
-            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)  # Drops rows of the longer.
+            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)  # Extra rows are dropped.
         except Skip as reason:
             return make_failure(spectral.index, spectral.key, reason)
         return Features(spectral.index, create_block([spectral.key], [features]), spectral.durations)

@@ -43,7 +43,7 @@ def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArra
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each."""
+    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise`."""
 
     seed: int  # Value of the option ``seed`` of the dump.
     keys: bytes  # Keys of the utterances, as in :attr:`~io_ark.blocks.Block.keys`.
@@ -68,11 +68,11 @@ class BlockNoise:
 
 
 class UtteranceNoise(KaldiRandom):
-    """Replaces Kaldi's generator for one utterance. Draws for other purposes than frames have a separate seed.
+    """Replaces Kaldi's generator for one utterance. Draws for purposes other than frames use a separate seed.
 
     Args:
         seed: seed of the job.
-        key: name of the utterance, so that each utterance has different noise.
+        key: key of the utterance, which gives each utterance different noise.
     """
 
     def __init__(self, seed: int, key: str) -> None:
