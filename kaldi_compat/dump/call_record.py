@@ -92,7 +92,7 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
 
 
 def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record the source of data that an audit event shows. Python calls this for every event, so it returns early."""
+    """Record the source of data that an audit event names. Files of code, libraries and the system are skipped."""
     record = next(iter(_active), None)
     if record is None or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS) or _is_compiling():
         return
@@ -117,7 +117,7 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _is_compiling() -> bool:
     """Return True if one of the :data:`COMPILERS` has caused the current audit event."""
-    frame: FrameType | None = sys._getframe(2)  # Frames 0 and 1 are those of this function and of the audit hook.
+    frame: FrameType | None = sys._getframe(2)  # Frame 0 is this function, and frame 1 the audit hook.
     while frame:
         if str(frame.f_globals.get("__name__")).startswith(COMPILERS):
             return True

@@ -397,7 +397,7 @@ def _make_plan_with_trial(job: Job) -> DumpPlan:
 
 
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
-    """Raise :class:`DumpError` if an option needs matrices or vectors, but the outputs have other kinds."""
+    """Raise :class:`DumpError` if an option needs a matrix or a vector, but no output that it applies to is one."""
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")
     if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
@@ -413,7 +413,7 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Lock the dump, write or read its plan, and yield the plan. Only other parts of the job may run meanwhile.
 
-    Once the plan is locked, the temporary files of killed dumps are removed.
+    Once the dump is locked, the temporary files of killed dumps are removed.
 
     Args:
         job: the job.

@@ -211,7 +211,7 @@ class _InTime:
 
 
 def _wait_for_command(process: int, deadline: float | None) -> int | None:
-    """Wait for a command, and return its exit status, or None if it was killed at ``deadline``, a monotonic time."""
+    """Return the exit status of a command. At ``deadline``, a monotonic time, kill its processes and return None."""
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:

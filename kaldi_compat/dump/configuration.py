@@ -49,7 +49,7 @@ def get_feature_flags(feature: str) -> dict[str, Flag]:
 
 
 def format_value(value: Scalar) -> str:
-    """Format the value of an option for a configuration file. A float has 17 digits, which parse to the same float."""
+    """Format the value of an option for a configuration file. The digits of a float parse to the same float."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
     )
@@ -58,7 +58,8 @@ def format_value(value: Scalar) -> str:
 def read_confs(job: Job) -> dict[str, str]:
     """Return the texts of the feature's configuration files by name. For an extractor, the dictionary is empty.
 
-    Options on the command line that change a value are appended to the text of the main configuration file.
+    A default file that does not exist has an empty text. Options on the command line that change a value are appended
+    to the text of the main configuration file.
 
     Raises:
         DumpError: a file cannot be read.

@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Encode features that are not encoded yet. Return them, and a failure for each utterance that fails."""
+        """Return features in encoded form, with a failure in place of each utterance that cannot be encoded."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block

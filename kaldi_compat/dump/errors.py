@@ -15,7 +15,7 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error in one line: an OSError's file and reason, otherwise the message, or the class if it is empty."""
+    """Format an error in one line: its message, with the file for an OSError, or its class if the message is empty."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:

@@ -69,7 +69,7 @@ class DeviceComputer:
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
-            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)
+            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)  # Extra rows are dropped.
         except Skip as reason:
             return make_failure(spectral.index, spectral.key, reason)
         return Features(spectral.index, create_block([spectral.key], [features]), spectral.durations)
@@ -91,7 +91,7 @@ class PitchComputer:
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
     def __call__(self, batch: Sequence[Audio]) -> list[FeaturesOrFailure]:
-        """Return the pitch features or the failure of each utterance. Each element of ``batch`` holds one utterance."""
+        """Return the pitch features or the failure of each single utterance in ``batch``, in any order."""
         results: list[FeaturesOrFailure] = []
         readable = []
         for audio in batch:

@@ -51,7 +51,7 @@ def get_stamp(path: Path) -> Stamp | None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its parents unless they exist. Raise :class:`OutputError` if it cannot be written to."""
+    """Create a directory and its parents unless they exist. Raise OutputError if this fails or it is not writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -187,7 +187,7 @@ def read_in_chunks(path: Path) -> Iterator[bytes]:
 
 
 def write_whole_file(path: Path, text: str, *, follow: bool = False) -> None:
-    """Write a text file as a :class:`WholeFile`, so that it is complete or does not exist."""
+    """Write a text file as a :class:`WholeFile`, so that an interruption leaves no incomplete file at ``path``."""
     with open_whole_file(path, follow=follow) as file:
         file.write(encode_name(text))
 

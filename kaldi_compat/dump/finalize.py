@@ -175,13 +175,13 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
-    """Copy the configuration files to ``<data>/conf``.
+    """Copy the configuration files that :func:`select_copied_confs` selects to ``<data>/conf``.
 
     A file there that this dump has read is not replaced. If options of the command line have changed its text, the new
     text is written to the log directory.
 
     Returns:
-        a warning for each text that was written to the log directory.
+        a warning for each text that is in the log directory instead.
     """
     warnings = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():
@@ -304,9 +304,9 @@ def _join_files(sources: Sequence[Path], target: Path) -> None:
 
 
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
-    """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings.
+    """Write the requested CMVN statistics of an output, as compute-cmvn-stats writes them, and return warnings.
 
-    ``total`` has the CMVN statistics (2, dim + 1) of all utterances. It is None if they are not requested, or if no
+    ``total`` has the CMVN statistics (2, dim + 1) of all utterances. It is None if they are not needed, or if no
     utterance has a frame.
     """
     nonfinite_speakers: list[str] = []
@@ -347,15 +347,15 @@ def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
 def sum_by_speaker(
     job: Job, output: str, add: Callable[[Doubles | None, Any], Doubles | None]
 ) -> Iterator[tuple[str, Doubles]]:
-    """Yield each speaker's sum over the arrays of an output, in the order of ``LC_ALL=C sort``.
+    """Yield each speaker and the sum of the speaker's arrays in an output, in the order of ``LC_ALL=C sort``.
 
     If the utterances are sorted by speaker, one sum is in memory at a time; otherwise one sum for each speaker.
 
     Args:
         job: the job.
         output: name of the output.
-        add: function that adds an array to a sum and returns the new sum. The old sum is None for the first array of
-            a speaker.
+        add: function that adds an array to a sum and returns the new sum. None stands for the sum before the first
+            array. Speakers whose sum remains None are left out.
     """
     table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 

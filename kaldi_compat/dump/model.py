@@ -147,7 +147,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return the arrays of ``output``, an array or a dictionary of them, by name, after :meth:`_reduce_matrix`."""
+        """Return the arrays of ``output``, one array or a dictionary, by name, after :meth:`_reduce_matrix`."""
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")
@@ -289,7 +289,7 @@ def _compute_single_outputs(
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
 
-    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, its outputs are left out.
+    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, that audio has no outputs.
     """
     single_outputs = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
@@ -333,7 +333,7 @@ def _find_batching(
     Args:
         model: the extractor on its device.
         audio: trial audio, in ascending order of length.
-        single_outputs: outputs of ``model`` for each utterance of ``audio``, which was computed alone.
+        single_outputs: outputs of ``model`` for the utterances of ``audio``, each computed alone.
         notes: lines for the user. A line is appended if padding changes the outputs.
 
     Returns:
@@ -400,7 +400,7 @@ def check_arrays(
 ) -> None:
     """Raise ValueError unless the arrays of an utterance, by name, have the expected kinds, are finite and not empty.
 
-    ``outputs`` has the expected kind and number of columns of each output. Vectors of any length have 0 columns.
+    ``outputs`` has the expected kind and number of columns of each output. A vector that may have any length has 0.
     Integers in matrices must not exceed 2^24, because archives store them as float32. ``nonfinite_remedy`` is the
     advice of the error about NaN and infinities.
     """
@@ -503,7 +503,7 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute the outputs of a window of utterances. Return a function that returns the results in any order."""
+        """Compute the outputs of a batch of utterances. Return a function that returns the results in any order."""
         results: list[FeaturesOrFailure] = []
         ready: list[PreparedAudio] = []
         for audio in batch:
@@ -519,7 +519,7 @@ class ExtractorComputer:
         return lambda: results
 
     def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Prepare the audio of an utterance, and count resampled utterances. Raise ValueError for empty audio."""
+        """Prepare the audio of an utterance, and count it if it is resampled. Raise ValueError for empty audio."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
             raise ValueError("the audio is empty: remove the utterance")
@@ -541,7 +541,7 @@ class ExtractorComputer:
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
         """Remove and return the first utterances of ``waiting`` that may share a batch. There is at least one.
 
-        ``waiting`` is sorted by length. A padded batch of several utterances has at most ``max_seconds`` of audio.
+        ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio.
         """
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
@@ -561,7 +561,7 @@ class ExtractorComputer:
         """Compute a group of utterances, and return the results.
 
         If memory runs out for several utterances, put them back into ``waiting``, and halve the size of batches. After
-        another error, compute the utterances one by one, so that only an utterance with an error fails.
+        any other error, compute the utterances one by one, so that only an utterance with an error fails.
         """
         try:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])

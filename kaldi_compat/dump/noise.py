@@ -26,7 +26,7 @@ def hash_utterance(seed: int, key: str) -> int:
 
 
 def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Compute the ``rand_r()`` states for the dithering of frames with SplitMix64, and return them as int32.
+    """Compute the seeds (``rand_r()`` states) for dithering frames with SplitMix64, and return them as int32.
 
     ``frames`` has the index of each frame in its utterance, and the shape of the result. ``state`` is the 64-bit state
     of the utterance, or of each frame's utterance. See Steele, Lea and Flood, Fast splittable pseudorandom number
@@ -43,7 +43,7 @@ def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArra
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each."""
+    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise`."""
 
     seed: int  # Value of the option ``seed`` of the dump.
     keys: bytes  # Keys of the utterances, as in :attr:`~io_ark.blocks.Block.keys`.
@@ -53,9 +53,9 @@ class BlockNoise:
     start: int = 0  # Position of the first frame whose noise is requested.
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return the ``rand_r()`` states of ``count`` frames from position ``start``: int32 of shape (count,).
+        """Return the seeds (``rand_r()`` states) of ``count`` frames from position ``start``: int32 of shape (count,).
 
-        The state of a frame between utterances is 0.
+        The seed of a frame between utterances is 0.
         """
         states = np.array([hash_utterance(self.seed, key) for key in split_keys(self.keys)], np.uint64)
         offsets = np.cumsum(self.counts) - self.counts
@@ -68,19 +68,19 @@ class BlockNoise:
 
 
 class UtteranceNoise(KaldiRandom):
-    """Replaces Kaldi's generator for one utterance. Draws for other purposes than frames have a separate seed.
+    """Replaces Kaldi's generator for one utterance. Draws for purposes other than frames use a separate seed.
 
     Args:
         seed: seed of the job.
-        key: name of the utterance, so that each utterance has different noise.
+        key: key of the utterance, which gives each utterance different noise.
     """
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
-        self.frame_count = 0  # Number of frames whose states have been returned.
+        self.frame_count = 0  # Number of frames whose seeds have been returned.
         super().__init__(self.state & 0x7FFFFFFF)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return the ``rand_r()`` states of the next ``count`` frames of the utterance: int32 of shape (count,)."""
+        """Return the seeds (``rand_r()`` states) of the next ``count`` frames of the utterance: int32 (count,)."""
         self.frame_count += count
         return compute_frame_seeds(self.state, np.arange(self.frame_count - count, self.frame_count))

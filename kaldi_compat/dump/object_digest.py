@@ -119,7 +119,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     walk.add_file(type(value).__module__)
     nodes = {name: walk.digest_value(child, name) for name, child in children if name not in excluded}
     walk.result.parts = {name: node.digest.hex() for name, node in nodes.items()}
-    walk.result.root = Node(b"", label, nodes, is_user_module(_get_owner(value)))
+    walk.result.root = Node(b"", label, nodes, is_user_module(_get_module_name(value)))
     return walk.result
 
 
@@ -177,13 +177,13 @@ class _Walk:
         self.alive: list[Any] = []  # Visited objects. Python could give the id of a deleted one to a new object.
 
     def is_module(self, value: Any) -> bool:
-        """Return True for a module of torch."""
+        """Return True for an instance of ``torch.nn.Module``."""
         return bool(self.torch and self.torch.is_module(value))
 
     def digest_value(self, value: Any, path: str) -> Node:
         """Return the node of a value. An object that was seen before has the same node.
 
-        ``path`` leads from the digested object to the value. It names the value in reports, and excludes values.
+        ``path`` leads from the digested object to the value. Reports and ``excluded`` identify values by their paths.
         """
         kind = type(value)
         if kind in PLAIN:
@@ -243,7 +243,7 @@ class _Walk:
             children=children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
             is_user_object=None
             if type(value) in CONTAINERS
-            else is_user_module(value.__name__ if label == "module" else _get_owner(value)),
+            else is_user_module(value.__name__ if label == "module" else _get_module_name(value)),
             has_arrays=has_arrays,
             has_content=has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
         )
@@ -361,10 +361,10 @@ def _list_own_attributes(value: Any) -> list[Child]:
     return [*([("class", type(value))] if is_user_class else []), *getattr(value, "__dict__", {}).items()]
 
 
-def _get_owner(value: Any) -> str:
-    """Return the name of the module that defines a class or function, or the class of another value."""
-    is_code = isinstance(value, type | types.FunctionType | functools._lru_cache_wrapper)
-    return str((value if is_code else type(value)).__module__)
+def _get_module_name(value: Any) -> str:
+    """Return the module name of ``value`` if it is a class or function, and otherwise the module name of its class."""
+    is_definition = isinstance(value, type | types.FunctionType | functools._lru_cache_wrapper)
+    return str((value if is_definition else type(value)).__module__)
 
 
 def _describe_hidden_content(value: Any) -> str:
@@ -428,7 +428,7 @@ def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
 
 
 def _get_key_name(key: Any) -> str:
-    """Return the name for the value of a plain key in a dictionary. Names of devices all become "device"."""
+    """Return the name of the value under a plain key of a dictionary. Names of devices all become "device"."""
     if type(key) is not str:
         return f"[{_normalize(key)!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
@@ -461,7 +461,7 @@ def _list_slots(kind: type) -> list[str]:
 def _list_class_children(kind: type) -> Iterator[Child]:
     """Yield the name and value of each attribute that a class and its bases define in the user's code.
 
-    Also yield the names of the other bases, and a metaclass of the user's code.
+    Leave out internal attributes. Also yield the names of the other bases, and a metaclass of the user's code.
     """
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
@@ -505,7 +505,7 @@ def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _digest_code(code: types.CodeType) -> bytes:
-    """Return the digest of a code object. Names of files and numbers of lines have no effect."""
+    """Return the digest of a code object. File names and line numbers have no effect."""
     constants = [
         _digest_code(constant) if isinstance(constant, types.CodeType) else _digest_constant(constant)
         for constant in code.co_consts

@@ -70,7 +70,7 @@ class DumpOptions(BaseOptions):
         ge=0,
     )
     window_utterances: int = option(
-        512, "read at most this many utterances ahead, and put at most so many into a batch", ge=1
+        512, "read at most this many utterances ahead, and put at most this many into a batch", ge=1
     )
     max_device_memory: float = option(0.0, "GPU memory that a worker may use; 0 is no limit", unit="GiB", ge=0)
     seed: int = option(0, "seed of the dithering noise; an utterance's noise depends only on it and on the key")

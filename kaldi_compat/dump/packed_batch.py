@@ -78,7 +78,7 @@ class PinnedMemory(RowMemory):
         self.lead, self.alignment = HEADER_BYTES, 2 * shift  # A sample has 2 bytes.
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return at least ``size`` bytes, in ordinary memory (``tensor`` is None) if pinned memory is exhausted."""
+        """Return at least ``size`` bytes of pinned memory, or else of ordinary memory, for which ``tensor`` is None."""
         memory = allocate_host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
@@ -142,7 +142,7 @@ def _find_runs(
 
     Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU. ``part`` is
     the part whose first utterance has the index ``begin`` in the batch. ``spans`` has the number of samples that each
-    utterance of the batch needs. ``on_grid`` is True for utterances of the part that share a grid with the next one.
+    utterance of the batch needs. ``on_grid`` is True for utterances of the part that share a grid with their successor.
     """
     starts = part.starts.tolist()
     bounds = [0, *(np.flatnonzero(~on_grid) + 1).tolist(), len(starts)]

@@ -59,8 +59,8 @@ class DumpPlan:
     """The archives to be written."""
 
     listing: str  # Name of the list of utterances in the data directory: wav.scp or segments.
-    # Everything that determines the bytes of the archives: the version, the decisive options, the digests of the files
-    # of the data directory, and the texts of the configuration files.
+    # Everything that determines the bytes of the archives: the version, the decisive options, the digests of the input
+    # files, the texts of the configuration files, and the results of the trial.
     settings: dict[str, Any]
     shards: tuple[Shard, ...]  # The archives in order.
     # Stamps of the inputs in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
@@ -83,7 +83,7 @@ class DumpPlan:
         return int(self.settings["options"]["seed"])
 
     def select_part(self, number: int, count: int) -> tuple[Shard, ...]:
-        """Return every ``count``-th archive, starting with archive ``number``, for one of ``count`` batch jobs."""
+        """Return every ``count``-th shard, starting with shard ``number``, for one of ``count`` batch jobs."""
         return self.shards[number - 1 :: count]
 
 
@@ -154,7 +154,7 @@ def check_inputs(job: Job) -> None:
 
 
 def collect_settings(job: Job, used_files: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return everything that determines the bytes of the archives, to be stored with the plan.
+    """Return the settings, except the trial, that determine the bytes of the archives, to be stored with the plan.
 
     ``used_files`` maps names to the paths of additional files that an extractor used in its trial.
     """
@@ -170,7 +170,7 @@ def collect_settings(job: Job, used_files: Mapping[str, str] | None = None) -> d
 
 
 def write_plan(plan: DumpPlan, path: Path) -> None:
-    """Write a plan. After an interruption the file is complete or does not exist."""
+    """Write a plan. An interruption leaves no incomplete file at ``path``."""
     header = {"listing": plan.listing, "archives": len(plan.shards), **plan.settings}
     write_sealed_file(path, [header, *map(dataclasses.asdict, plan.shards)])
 

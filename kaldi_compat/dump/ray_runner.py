@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on the Ray cluster to which this process is connected, otherwise at ``--address``."""
+    """Write archives of a plan on a Ray cluster. Connect to ``--address`` unless this process is already connected."""
     import ray
 
     must_connect = not ray.is_initialized()
@@ -47,7 +47,7 @@ def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], mon
 
 @contextlib.contextmanager
 def _convert_connection_errors(address: str) -> Iterator[None]:
-    """Convert an error of the connection to a cluster in the ``with`` block to a :class:`DumpError`."""
+    """Convert an error of the ``with`` block, which connects to a cluster, to a :class:`DumpError`."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
@@ -56,7 +56,7 @@ def _convert_connection_errors(address: str) -> Iterator[None]:
 
 
 def check_cluster(address: str) -> None:
-    """Raise :class:`DumpError` if Ray is not installed, or if ``address`` has a port that refuses connections."""
+    """Raise :class:`DumpError` if Ray is not installed, or if ``address`` has a port that cannot be reached."""
     if find_spec("ray") is None:
         raise DumpError(format_missing_package("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
@@ -66,7 +66,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return the job with absolute paths, since a Ray worker starts in a different working directory."""
+    """Make the paths of directories and configuration files absolute, because Ray workers start in other folders."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
@@ -119,14 +119,15 @@ _runners: dict[str, ShardRunner] = {}
 
 
 def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) -> str:
-    """Write an archive in a Ray task. Return the message of an error, or "". Ray would retry after an exception.
+    """Write the archives of a shard in a Ray task unless they are complete. Return an error message, or "" on success.
 
-    If ``shard`` is None, only compare the extractor with the plan. ``directory`` is the job's working directory.
+    Errors are returned instead of raised, because Ray would retry a task that raises. If ``shard`` is None, only
+    compare the extractor with the plan. ``directory`` is the job's working directory.
     """
     os.chdir(directory)
     if shard and read_manifest(job.layout, shard.number) is not None:
         return ""
-    # Ray lets a worker see only the GPU that it assigns, under this name.
+    # Ray shows each worker only the GPU that it assigns to the worker, and CUDA numbers this GPU 0.
     device = "cuda:0" if job.options.on_gpu else CPU
     runner_key = f"{job} {plan.settings}"
     try:

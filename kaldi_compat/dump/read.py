@@ -204,7 +204,7 @@ class TaskReader:
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of the latest audio in memory from which a GPU can copy, or None for other memory."""
+        """Return the place of ``audio``, the latest block, in memory, or None if a GPU cannot copy from this memory."""
         memory = self._local.memory
         if memory is None or memory.tensor is None:
             return None
@@ -222,7 +222,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of ``segment``, or of the whole recording if it is None, or a failure for an invalid segment."""
+    """Return the audio of ``segment``, or the recording if ``segment`` is None, or a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -272,7 +272,7 @@ class Clock:
 
 
 def get_max_waiting_bytes(options: DumpOptions) -> int:
-    """Return the bytes of audio that may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
+    """Return how many bytes of audio may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
     if not options.on_gpu:
         return MAX_WAITING_BYTES
     return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))

@@ -177,7 +177,7 @@ def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield a figure for each sampled utterance, and an error if reading fails. ``shift`` is the frame shift in s."""
+    """Yield figures of sampled arrays except empty matrices, and an error if reading fails. ``shift`` is in seconds."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

@@ -82,7 +82,7 @@ def _open_waves(job: Job) -> Mapping[str, Any]:
 
 
 def describe_anomalies(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
-    """Describe anomalies, such as clipping, of the samples (channels, samples) of an utterance, one per string."""
+    """Return a description of each anomaly, such as clipping, in the samples (channels, samples) of an utterance."""
     if not samples.size:
         return ["empty"]
     peak = max(abs(int(samples.min())), abs(int(samples.max())))

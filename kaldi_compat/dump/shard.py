@@ -201,7 +201,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Write the log messages of the ``with`` block to a file, and also standard error if ``takes_stderr`` is true.
+    """Write the log messages of the ``with`` block, and with ``takes_stderr`` also its standard error, to a file.
 
     An old file is deleted. Without messages, no file is created.
     """

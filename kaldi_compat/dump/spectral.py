@@ -107,7 +107,7 @@ def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Pr
 
 
 def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
-    """Yield blocks of audio. Join consecutive single utterances, because a block takes less time to compute."""
+    """Yield blocks of audio. Join consecutive single utterances, up to a limit, because computing a block is faster."""
     group: list[Audio] = []
     total = 0
     for audio in batch:
@@ -130,7 +130,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the VTLN factors of :func:`find_warp_file`, otherwise of ``options.vtln_map``. Return None without both."""
+    """Open the file of :func:`find_warp_file`, or else ``options.vtln_map``. Return None if there is neither."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
@@ -140,7 +140,7 @@ def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | Non
 
 
 def find_warp_file(job: Job) -> Path | None:
-    """Return the path of ``spk2warp`` in the data directory, otherwise of ``utt2warp``. Return None without both."""
+    """Return the path of the data directory's ``spk2warp``, or else ``utt2warp``, or None if neither file exists."""
     candidates = (job.layout.data / name for name in (SPK2WARP, UTT2WARP))
     return next((path for path in candidates if path.is_file()), None)
 

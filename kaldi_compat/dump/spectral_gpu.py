@@ -165,8 +165,8 @@ class PackedComputer(SpectralComputer):
                 for utterance, head, codes_of_matrix in objects:
                     heads[utterance], codes[utterance] = head, codes_of_matrix
             if is_compressed:
-                # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
-                # fetched uncompressed, and the encoder on the CPU handles them.
+                # The device leaves out matrices that it cannot compress, for example matrices with NaN. Such
+                # matrices are fetched uncompressed, and the encoder on the CPU handles them.
                 uncompressed_indices = [i for i, head in enumerate(heads) if head is None]
                 matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
                 fetched_matrices = self.transfers.fetch_tensors(matrices, computed=True)() if matrices else []
@@ -254,9 +254,9 @@ def start_in_halves(
     """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
 
     Args:
-        start: starts the computation of a batch.
-        batch: the audio.
-        compute_one: computes an utterance that does not fit into the memory by itself.
+        start: function that starts to compute a batch.
+        batch: blocks of audio.
+        compute_one: function that computes a single utterance for which the memory of the device is too small.
 
     Returns:
         functions that wait for the results of the parts of the batch, in order.

@@ -51,8 +51,9 @@ def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
 def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> None:
     """Make the data directory ``target`` with the utterances of ``source`` at the speeds ``factors``.
 
-    As with ``utils/perturb_data_dir_speed_3way.sh``, names get the prefix ``sp<factor>-``, except for factor 1.0, and
-    commands in ``wav.scp`` change the audio. Data files of the target are copied into its ``.backup`` first.
+    As with ``utils/perturb_data_dir_speed_3way.sh``, utterances, speakers and recordings get the prefix
+    ``sp<factor>-``, except for factor 1.0, and commands in ``wav.scp`` change the audio. Data files of the target that
+    are replaced are first copied into its ``.backup``.
 
     Raises:
         DumpError: source and target are the same, the source lacks a file, or the target has features.

@@ -28,7 +28,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def guard_user_code(name: str) -> Iterator[None]:
-    """Run the user's code in the ``with`` block without standard input, and undo its changes to the process.
+    """Run user code in the ``with`` block without standard input. Restore the working directory and standard streams.
 
     A child process that the code has forked ends with the block. It would otherwise run the job a second time.
 
@@ -98,7 +98,7 @@ class _Process:
         self.streams = sys.stdin, sys.stdout, sys.stderr
 
     def restore(self) -> list[str]:
-        """Undo the changes of user code to this process, and return descriptions of the changes that are errors.
+        """Restore the working directory and standard streams. Return descriptions of the changes that are errors.
 
         If user code has closed the descriptors of this object, a supervised process ends here.
         """

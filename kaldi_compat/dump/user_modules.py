@@ -31,7 +31,7 @@ def find_archive(loader: object) -> str | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user, an unknown name, or a module that was made without a file and a spec."""
+    """Return True for a module of the user, an unknown name, or a module with neither a file nor a spec."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
@@ -51,7 +51,7 @@ def is_library_file(path: Path) -> bool:
 
 
 def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks."""
+    """Return the files, by module name, of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks."""
     new_names = [
         name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
     ]

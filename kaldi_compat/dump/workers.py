@@ -65,7 +65,7 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return the runner that writes archives on it. Raise UnavailableError for a busy GPU."""
+    """Open a device, and return its runner. Raise UnavailableError if a GPU cannot be opened now."""
     try:
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)
@@ -286,7 +286,7 @@ def _end_worker(worker: _Worker) -> None:
 
 
 def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
-    """Run a worker process, which writes the archives that its parent assigns until the parent ends."""
+    """Run a worker process: write the archives that the parent assigns, until the parent ends or an error occurs."""
     end_with_parent()  # Linux ends this process even if a call blocks the thread below.
     threading.Thread(target=_end_after_parent, args=(lifeline,), daemon=True).start()
     if source := make_source(job):

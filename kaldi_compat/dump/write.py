@@ -63,7 +63,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of the complete archive ``shard``, or None if a file is missing or has changed."""
+    """Return the manifest of the complete archive ``shard``, or None if a file is missing or has a wrong size."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -109,7 +109,7 @@ def _list_tables(trial: Trial) -> list[str]:
 
 
 def _check_file(path: Path, size: int, checksum: int | None) -> None:
-    """Raise DamagedError unless a file has ``size`` bytes and, if it is not None, the CRC-32 ``checksum``."""
+    """Raise DamagedError unless a file has ``size`` bytes and the CRC-32 ``checksum``, which is not checked if None."""
     try:
         if not path.is_file():
             raise DamagedError(f"{path} is missing")

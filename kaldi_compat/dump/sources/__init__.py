@@ -240,10 +240,10 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
 
 
 def convert_to_array(value: Any) -> Array:
-    """Return a copy of a tensor or array as float32 or int32. An extractor may reuse its own memory.
+    """Return a float32 or int32 copy of a tensor or array. A copy is needed, since an extractor may reuse its memory.
 
     Raises:
-        ValueError: the value is not a tensor or an array, or its elements are not floats or integers of up to 32 bits.
+        ValueError: the value is not a tensor or array, or its elements are neither floats nor integers that fit int32.
     """
     if value is None:
         raise ValueError("returned nothing: return an array for each utterance")

@@ -134,7 +134,8 @@ class ModuleSource(ExtractorSource):
 
         A value that the first call creates, such as a table, is compared after a first call. A value that changes in
         later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
-        It cannot be compared if it had content before the first call.
+        It cannot be compared if it had content before the first call. An attribute ``version`` of the object stands for
+        all values that cannot be compared.
 
         Raises:
             DumpError: a later call creates a module in training mode.
@@ -190,7 +191,7 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
 def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
     """Find the import spec of a module. ``folders`` are the folders of its package, or None without a package.
 
-    :func:`importlib.util.find_spec` would run the code of the package.
+    Unlike :func:`importlib.util.find_spec`, this does not run the code of the package.
     """
     finders: Sequence[Any] = [PathFinder]
     if folders is None:

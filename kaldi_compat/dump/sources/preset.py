@@ -42,7 +42,7 @@ class PresetSource(ExtractorSource):
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
+        """Open the front end. By default, use NumPy on a CPU: it gives the same bits as torch, and starts earlier."""
         if self.options.uses_numpy:
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend

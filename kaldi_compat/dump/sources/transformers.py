@@ -50,7 +50,7 @@ class TransformersSource(ExtractorSource):
                          window_seconds=window)  # fmt: skip
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
-        """Return no digests, because the files determine all results and no code of the folder runs."""
+        """Return no digests, because the files determine all results."""
         return NO_DIGESTS
 
 

@@ -32,8 +32,9 @@ def read_samples(path: str) -> bytes:
 def run_example(example: str, reads_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
     """Run the program ``example`` on a test vector, and return its features (frames, dim).
 
-    Return None if the program does not support the test vector. ``audio`` is the path of a wave file. The program gets
-    it with ``reads_file``, otherwise the samples. "program" and "output" are removed from the vector's ``options``.
+    Return None if the program does not support the test vector. ``audio`` is the path of a wave file. With
+    ``reads_file``, the program reads this file; otherwise it gets the samples as standard input. "program" and "output"
+    are removed from the vector's ``options``.
     """
     feature = PROGRAMS.get(options.pop("program"))
     if not feature or "audio_frequency" in options or options.pop("output", "features") != "features":

@@ -17,7 +17,7 @@ class Options(OptionGroups):
     if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
-            """Set an option. Convert the value of ``device`` to a device, and integers of float options to floats."""
+            """Set an option. Convert ``device`` to a ``torch.device``, and integers of float options to floats."""
             field = self.__dataclass_fields__.get(name)
             if name == "device":
                 value = torch.device(str(value))
