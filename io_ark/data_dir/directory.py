@@ -323,18 +323,21 @@ class DataDir(os.PathLike[str]):
             durations: minimum and maximum duration in seconds (inclusive), compared with ``utt2dur``, which is written if missing.
 
         Raises:
-            DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, or a file cannot be used.
+            DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, ``how`` is passed without ``number``, or a
+                file cannot be used.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
             raise DataDirError("pass exactly one of number, utterances, speakers and durations", self.path)
+        if how not in _HOW or (number is not None and number < 1):
+            message = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
+            raise DataDirError(message, self.path)
+        if how != "spread" and number is None:
+            raise DataDirError(f"how={how!r} chooses utterances only with number: pass number, or omit how", self.path)
         if durations is not None:
             refuse_target(os.fspath(target), self.path)
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
-        if how not in _HOW or (number is not None and number < 1):
-            message = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
-            raise DataDirError(message, self.path)
         options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True

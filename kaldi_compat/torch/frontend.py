@@ -170,7 +170,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             slots: number of utterances that the stream processes at the same time.
 
         Raises:
-            OptionError: a step of the preset needs the whole utterance.
+            OptionError: the preset needs the whole utterance.
 
         See also: :class:`FrontendStream`, which has an example.
         """
@@ -209,7 +209,7 @@ class FrontendStream(StreamCall):
         slots: number of utterances that are processed at the same time.
 
     Raises:
-        OptionError: a step of the preset needs the whole utterance.
+        OptionError: the preset needs the whole utterance.
 
     >>> import torch
     >>> from kaldi_compat import Frontend

@@ -129,6 +129,7 @@ def test_subset_has_other_utterances(data: DataDir, given: dict[str, Any], keys:
         (lambda d: d.subset("x", 0), "number is 1 or more"),
         (lambda d: d.subset("x", 2, how="odd"), "how is one of spread"),
         (lambda d: d.subset("x"), "pass exactly one of number"),
+        (lambda d: d.subset("x", utterances=["a"], how="first"), "how='first' chooses utterances only with number"),
         (lambda d: d.subset("x", 1, how="shortest"), "no feats.scp"),
         (lambda d: d.subset("x", utterances="none"), "Could not open id-list file none: No such file"),
         (lambda d: d.subset(d, 1), "must be different"),
