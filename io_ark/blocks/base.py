@@ -220,7 +220,7 @@ class ArrayBlock(Block):
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of each matrix, or None if it differs or a matrix or the block is empty."""
+        """Return the number of columns of all matrices, or None if it differs, a matrix is empty, or there are none."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
@@ -363,7 +363,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
 
 def join_keys(keys: list[bytes]) -> bytes:
-    """Join keys, which are encoded as UTF-8, in the format of :attr:`Block.keys`."""
+    """Join keys, encoded as UTF-8, to the format of :attr:`Block.keys`."""
     return b"\n".join([*keys, b""])
 
 

@@ -33,7 +33,11 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join blocks. Blocks of one class with one value type keep the class. Others become an :class:`ObjectBlock`."""
+    """Join blocks that have values. A single block is returned unchanged.
+
+    Array blocks of one dtype and number of dimensions, shape blocks of one dtype, posterior blocks, and wave blocks
+    that agree in ``only_headers`` keep their class. Other blocks become an :class:`ObjectBlock`.
+    """
     first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
     if len(blocks) < 2:
         return first

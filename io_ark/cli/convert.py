@@ -224,7 +224,7 @@ def _make_wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
-    """Yield a function that writes an entry. The function opens the table for the first entry that it can store.
+    """Yield a function that writes an entry. The function opens the table for the first entry that the table can store.
 
     An archive and its script file are emptied when they are opened, so they are not opened if every entry fails.
     The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.

@@ -63,7 +63,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def refuse_source_in_storage(source: Path, storage: Path) -> None:
-    """Raise :class:`OpenError` if ``source`` lies in the folder ``storage``, or is a manifest of arrays in it."""
+    """Raise OpenError if ``source`` lies in the folder ``storage``, or is a manifest that names an array in it."""
     folder = Path(os.path.realpath(storage))
     names = {str(entry["storage_path"]) for entry in _iterate_features(source)} if source.is_file() else {str(source)}
     # Unlike realpath, Path.resolve may raise an exception for a link that leads to itself.

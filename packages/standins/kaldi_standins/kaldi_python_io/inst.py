@@ -82,7 +82,7 @@ def parse_scps(
 
 
 def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
-    """Return the value of a line of the file ``name``. Raise FormatError if it has a wrong number of ``words``."""
+    """Return the value of a line of the file ``name``. Raise FormatError for a wrong number of ``words``."""
     if words[-1:] == ["|"]:
         return " ".join(words)
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
