@@ -98,8 +98,8 @@ class Block:
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return a block of the results of ``function(key, value)`` with the same keys.
 
-        A single array, or small arrays of one dtype and number of dimensions, become an :class:`ArrayBlock`, and other
-        results an :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are dropped.
+        :func:`create_array_or_object_block` chooses the class of the block from the results. Entries for which the
+        function raises :class:`Skip` are dropped.
 
         Raises:
             MapError: the function failed. The error holds the results of the entries before the failure.

@@ -29,7 +29,7 @@ class Statistics:
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
     def add_entry(self, entry: StoredEntry) -> None:
-        """Count an entry. Unless it is unreadable, add its length, duration and numbers to the statistics."""
+        """Count an entry. Unless it is unreadable, add its storage, length, duration and numbers to the statistics."""
         if entry.error is not None:
             self.failed += 1
             return

@@ -150,7 +150,7 @@ def remove_path(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
-    """Return True if the process that wrote a temporary file has ended, or is this process and ``own`` is True.
+    """Return True if the process that wrote a temporary file has ended, or is this process and ``own`` is true.
 
     The processes of other machines are unknown, so their files count as abandoned after a day without a write.
     """

@@ -228,7 +228,7 @@ class Writer:
 
     Args:
         ark_path: the archive, or ``-`` for the standard output.
-        scp_path: the script file. None, or an archive on the standard output, writes no script file.
+        scp_path: the script file, or None. It is not written, with a warning, if the archive is a stream or a command.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
