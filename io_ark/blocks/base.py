@@ -31,7 +31,7 @@ _MAX_COPIED_BYTES = 1 << 15
 
 
 def refuse_masks(value: object) -> None:
-    """Raise FormatError if an element of an array, or of an array in nested lists, is masked. NumPy drops masks."""
+    """Raise FormatError if an array, alone or in nested lists, has masked elements. NumPy would drop the mask."""
     if isinstance(value, list | tuple):
         if not _COMMON_TYPES.issuperset(map(type, value)):
             for element in value:

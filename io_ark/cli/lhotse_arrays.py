@@ -74,7 +74,7 @@ def refuse_source_in_storage(source: Path, storage: Path) -> None:
 
 
 def write_obsolete_keys(old: Path, new: Path, storage: Path) -> None:
-    """List the arrays in ``storage`` that only the old manifest names, in a file beside the new manifest.
+    """Write the keys of the arrays in ``storage`` that only the old manifest names to a file beside the new manifest.
 
     If the conversion is killed after the manifest was replaced, the next conversion removes the arrays of this list.
     """
