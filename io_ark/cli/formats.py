@@ -151,7 +151,7 @@ def refuse_unsupported_ending(name: str) -> None:
 
 
 def is_manifest(name: str, format_name: str) -> bool:
-    """Return True for a target in NeMo's format: the format is "nemo", or is "" and the name ends in .json."""
+    """Return True for a target in NeMo's format: the format is "nemo", or is "" for a file name that ends in .json."""
     return format_name == "nemo" or (not format_name and name.lower().endswith(".json") and not _names_table(name))
 
 

@@ -157,7 +157,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write a bytes-like object. Small writes are buffered. Large writes are passed to the system immediately.
+        """Write a bytes-like object. If it does not fit into the buffer, it and all buffered bytes go to the system at once.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
@@ -357,7 +357,7 @@ def open_output(
 
 
 def _open_standard_output() -> Output:
-    """Return standard output. Raise OpenError if it is closed or not binary, or WriteError if it cannot be flushed."""
+    """Return standard output. Raise OpenError if it is closed or not binary, and WriteError if flushing fails."""
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
