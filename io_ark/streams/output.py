@@ -157,7 +157,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write a bytes-like object. If it does not fit into the buffer, it and all buffered bytes go to the system at once.
+        """Write a bytes-like object. If it does not fit into the buffer, all bytes are passed to the system at once.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
