@@ -57,7 +57,7 @@ def load(
         options: arguments of the codec of ``kind``.
 
     Returns:
-        The object: an array for a matrix or vector (with the stored precision, or that of ``kind``), a
+        The object: an array for a matrix or vector (in the stored precision, unless ``kind`` sets it), a
         :class:`~io_ark.codecs.wave.Wave` for audio, a number, a string, or an object of another kind.
 
     Raises:

@@ -112,7 +112,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
 
 
 def check_unpacked_size(size: int, path: Path, name: str) -> None:
-    """Raise FormatError if an array has more than 64 MiB, and more than 200 times the size of its compressed file.
+    """Raise FormatError if an array has more than 64 MiB, and more than 200 times the size of the file ``path``.
 
     ``name`` is the name of the array for the error message.
     """

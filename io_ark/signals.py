@@ -18,7 +18,7 @@ def delay_signals() -> Iterator[None]:
     handlers: dict[int, Any] = {}
     try:
         for signum in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None: a handler of C code.
+            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None means that C code has set the handler.
                 handlers[signum] = signal.signal(signum, lambda signum, _: delayed.append(signum))
         yield
     finally:

@@ -40,7 +40,7 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
 
 def quote_value(value: object) -> str:
-    """Return the ``repr`` of a value for a message. A NumPy scalar looks like a number or string of Python.
+    """Return the ``repr`` of a value for a message. A NumPy scalar is shown as a Python number or string.
 
     An integer of more than 128 bits is described by its number of bits. The middle of a long value is omitted.
 

@@ -31,7 +31,7 @@ _MAX_COPIED_BYTES = 1 << 15
 
 
 def refuse_masks(value: object) -> None:
-    """Raise FormatError if an element of an array, or of an array in nested lists, is masked. NumPy drops masks."""
+    """Raise FormatError if an array, alone or in nested lists, has masked elements. NumPy would drop the mask."""
     if isinstance(value, list | tuple):
         if not _COMMON_TYPES.issuperset(map(type, value)):
             for element in value:
@@ -98,8 +98,8 @@ class Block:
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return a block of the results of ``function(key, value)`` with the same keys.
 
-        A single array, or small arrays of one dtype and number of dimensions, become an :class:`ArrayBlock`, and other
-        results an :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are dropped.
+        :func:`create_array_or_object_block` chooses the class of the block from the results. Entries for which the
+        function raises :class:`Skip` are dropped.
 
         Raises:
             MapError: the function failed. The error holds the results of the entries before the failure.
@@ -220,7 +220,7 @@ class ArrayBlock(Block):
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of each matrix, or None if it differs or a matrix or the block is empty."""
+        """Return the number of columns of all matrices, or None if it differs, a matrix is empty, or there are none."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
@@ -363,7 +363,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
 
 def join_keys(keys: list[bytes]) -> bytes:
-    """Join keys, which are encoded as UTF-8, in the format of :attr:`Block.keys`."""
+    """Join keys, encoded as UTF-8, to the format of :attr:`Block.keys`."""
     return b"\n".join([*keys, b""])
 
 

@@ -17,9 +17,9 @@ from io_ark.blocks.wave import Wave, WaveBlock
 def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
     """Return a block of keys and values.
 
-    A single array, or small arrays of one dtype and number of dimensions, become an :class:`ArrayBlock`. A single wave
-    that :meth:`WaveBlock.can_hold` accepts becomes a :class:`WaveBlock`, a single posterior a :class:`PosteriorBlock`,
-    and the shape of a single matrix a :class:`ShapeBlock`. Other values become an :class:`ObjectBlock`.
+    A single wave that :meth:`WaveBlock.can_hold` accepts becomes a :class:`WaveBlock`, a single posterior a
+    :class:`PosteriorBlock`, and the shape of a single matrix a :class:`ShapeBlock`. For all other values,
+    :func:`create_array_or_object_block` chooses the class.
     """
     if len(values) == 1:
         value = values[0]
@@ -33,7 +33,11 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join blocks. Blocks of one class with one value type keep the class. Others become an :class:`ObjectBlock`."""
+    """Join blocks that have values. A single block is returned unchanged.
+
+    Array blocks of one dtype and number of dimensions, shape blocks of one dtype, posterior blocks, and wave blocks
+    that agree in ``only_headers`` keep their class. Other blocks become an :class:`ObjectBlock`.
+    """
     first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
     if len(blocks) < 2:
         return first

@@ -50,9 +50,9 @@ class PosteriorArrays(NamedTuple):
     [[(7, 0.5), (3, 0.25)], []]
     """
 
-    counts: npt.NDArray[np.int64]  # (frames,) int64: number of entries of each frame
-    integers: npt.NDArray[np.int32]  # (entries,) int32: the integers of all frames, back to back
-    weights: npt.NDArray[np.float32]  # (entries,) float32: the weights of all frames, one for each integer
+    counts: npt.NDArray[np.int64]  # (frames,) int64: number of pairs of each frame
+    integers: npt.NDArray[np.int32]  # (pairs,) int32: the integers of all frames, back to back
+    weights: npt.NDArray[np.float32]  # (pairs,) float32: the weights of all frames, one for each integer
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:

@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Send the buffered part of standard output to /dev/null, because Python would report its error again on exit."""
+    """Send buffered output to /dev/null, because Python would otherwise report the write error again on exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

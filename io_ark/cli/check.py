@@ -38,7 +38,7 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables, compare keys of successive tables, and print the problems. Return 1 if there are any, else 0."""
+    """Check tables, compare keys of successive tables, and print the problems. Return 1 if any are found, else 0."""
     results = []
     for name in arguments.tables:
         progress = partial(show_progress, label=name)
@@ -144,7 +144,7 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
 
 
 def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
-    """Yield a problem if the key of a script line ``key file:offset`` is not in the archive before the offset."""
+    """Yield a problem if the key of a script line ``key file:offset`` does not precede the offset in the archive."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:

@@ -91,7 +91,7 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write``, or to a Kaldi table if it is None. Print the numbers of converted and failed values.
+    """Write values with ``write`` (None: to a Kaldi table). Print the numbers of converted and failed values.
 
     ``values`` yields each key with its value, or with an error, which is printed and counts as failed. Return the exit
     status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers.
@@ -224,7 +224,7 @@ def _make_wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
-    """Yield a function that writes an entry. The function opens the table for the first entry that it can store.
+    """Yield a function that writes an entry. The function opens the table for the first entry that the table can store.
 
     An archive and its script file are emptied when they are opened, so they are not opened if every entry fails.
     The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.

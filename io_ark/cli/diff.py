@@ -56,7 +56,7 @@ def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables.
 
     Return the exit status: 0 if both tables have the same keys and no entry differs by more than the tolerance,
-    otherwise 1. An entry that cannot be read or compared counts as a difference, even if only one table has its key.
+    otherwise 1. An entry or key that cannot be read, and entries that cannot be compared, count as differences.
 
     Raises:
         SpecifierError: both tables are standard input.

@@ -151,7 +151,7 @@ def refuse_unsupported_ending(name: str) -> None:
 
 
 def is_manifest(name: str, format_name: str) -> bool:
-    """Return True for a target in NeMo's format: the format is "nemo", or is "" and the name ends in .json."""
+    """Return True for a target in NeMo's format: the format is "nemo", or is "" for a file name that ends in .json."""
     return format_name == "nemo" or (not format_name and name.lower().endswith(".json") and not _names_table(name))
 
 
@@ -185,7 +185,7 @@ def _read_npy(folder: Path) -> Entries:
 
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a folder of one .npy file per array. Raise FormatError if an old folder has other files."""
+    """Write a folder with a .npy file for each array. Raise FormatError if an old folder has other files."""
     _remove_unfinished(folder)
     try:
         with replace_folder(folder) as new:
@@ -564,7 +564,7 @@ def _import_lhotse(path: Path) -> Any:
 
 
 def _read_lhotse(path: Path) -> Entries:
-    """Yield the key and features (or error) of each item of a lhotse manifest. Refuse features outside files."""
+    """Yield the key and features (or error) of each item in a lhotse manifest. Refuse features not in files."""
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
     if manifest is None:
@@ -586,7 +586,7 @@ def _read_lhotse(path: Path) -> Entries:
 
 
 def _open_manifest(lhotse: Any, path: Path) -> Any:
-    """Open a lhotse manifest lazily. Return None for an empty manifest. Raise FormatError for any other file."""
+    """Open a lhotse manifest lazily. Return None if it is empty. Raise FormatError if lhotse cannot open the file."""
     try:
         return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     except FormatError as error:
@@ -598,7 +598,7 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 
 def _check_storage_path(features: Any, path: Path) -> None:
-    """Raise FormatError if a storage path is not a file, because lhotse could run a command or open a URL."""
+    """Raise FormatError for features that are not in a file, because lhotse could run a command or open a URL."""
     # In lhotse's storage type "kaldiio", a location is an rxfilename, such as a.ark:123, or a script file.
     storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"

@@ -63,7 +63,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def refuse_source_in_storage(source: Path, storage: Path) -> None:
-    """Raise :class:`OpenError` if ``source`` lies in the folder ``storage``, or is a manifest of arrays in it."""
+    """Raise OpenError if ``source`` lies in the folder ``storage``, or is a manifest that names an array in it."""
     folder = Path(os.path.realpath(storage))
     names = {str(entry["storage_path"]) for entry in _iterate_features(source)} if source.is_file() else {str(source)}
     # Unlike realpath, Path.resolve may raise an exception for a link that leads to itself.
@@ -74,7 +74,7 @@ def refuse_source_in_storage(source: Path, storage: Path) -> None:
 
 
 def write_obsolete_keys(old: Path, new: Path, storage: Path) -> None:
-    """List the arrays in ``storage`` that only the old manifest names, in a file beside the new manifest.
+    """Write the keys of the arrays in ``storage`` that only the old manifest names to a file beside the new manifest.
 
     If the conversion is killed after the manifest was replaced, the next conversion removes the arrays of this list.
     """

@@ -22,12 +22,12 @@ EDGE_ITEMS = 3  # Number of rows and columns that are printed at each edge of a 
 
 
 def ls(arguments: argparse.Namespace) -> int:
-    """Print a line for each entry of tables. Return 1 if an entry is unreadable, and 0 otherwise."""
+    """Print a line for each entry of the tables. Return 1 if an entry is unreadable, and 0 otherwise."""
     return _print_entries(arguments, lambda table: table)
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print the first ``--count`` entries of each table, one per line. Return 1 if one is unreadable, else 0."""
+    """Print the first ``--count`` entries of each table, one per line. Return 1 if any is unreadable, else 0."""
     return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 

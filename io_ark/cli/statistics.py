@@ -29,7 +29,7 @@ class Statistics:
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
     def add_entry(self, entry: StoredEntry) -> None:
-        """Count an entry. Unless it is unreadable, add its length, duration and numbers to the statistics."""
+        """Count an entry. Unless it is unreadable, add its storage, length, duration and numbers to the statistics."""
         if entry.error is not None:
             self.failed += 1
             return
@@ -161,6 +161,6 @@ def _print_statistics(name: str, statistics: Statistics) -> None:
 
 
 def _format_columns(numbers: list[int]) -> str:
-    """Format the numbers of columns, such as ``columns 0, 3``. Only the first 10 columns are named."""
+    """Format column numbers, such as ``columns 0, 3``. Only the first 10 columns are named."""
     more = f" and {len(numbers) - MAX_NAMED_COLUMNS} more" if len(numbers) > MAX_NAMED_COLUMNS else ""
     return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:MAX_NAMED_COLUMNS]))}{more}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def library() -> Library:
     """Return the C library of ``io_ark``. If it cannot be used, its truth value is False, and ``reason`` says why."""
-    from io_ark.native import NATIVE  # Calls __getattr__ at first.
+    from io_ark.native import NATIVE  # The first import calls __getattr__ below.
 
     return NATIVE.library()
 

@@ -46,12 +46,12 @@ class Library:
     def get_function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
         """Return a new ctypes object for a function of the library.
 
-        ``arguments`` and ``result`` are types of ctypes. ``level`` is an instruction set, or None for the one in use.
+        ``arguments`` and ``result`` are ctypes types. ``level`` is an instruction set (default: the set in use).
         """
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]
-        except AttributeError:
+        except AttributeError:  # The function has no variants for instruction sets.
             function = handle[name]
         function.argtypes, function.restype = arguments, result
         return function

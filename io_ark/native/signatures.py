@@ -49,7 +49,7 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Convert an array, a :class:`Structure`, an address, bytes (for a byte pointer) or None to a ctypes pointer.
+        """Convert an array, a :class:`Structure`, an address, bytes (for a byte or void pointer) or None to a pointer.
 
         Raises:
             TypeError: an array is not contiguous, or its dtype is wrong.
@@ -155,7 +155,7 @@ class Signatures:
                 self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library. Its truth value is False if it is missing, disabled, or built for other signatures."""
+        """Return the library. Its truth value is False if it cannot be used (see :func:`load_library`)."""
         return load_library(self._directory, self._interface)
 
     @functools.cached_property

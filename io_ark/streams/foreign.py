@@ -63,7 +63,7 @@ _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
 def refuse_foreign_file(source: Source, expected: Expected) -> None:
-    """Raise FormatError if a source at its start is a file of another program (see :func:`refuse_foreign_head`).
+    """Raise FormatError if a source is at its start and is a file of another program (see :func:`refuse_foreign_head`).
 
     A pipe is checked as soon as its first byte arrives, so the check may see only a part of :data:`HEAD_BYTES`.
     """

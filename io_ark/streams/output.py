@@ -35,7 +35,7 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim_file(owner: Any, target: int | str) -> None:
-    """Record the output that writes to a regular file or a URL. An earlier output to the same file then refuses writes.
+    """Record the output that writes to a regular file or a URL. An earlier output to the target then refuses writes.
 
     Args:
         owner: the output.
@@ -157,7 +157,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write a bytes-like object. Small writes are buffered. Large writes are passed to the system immediately.
+        """Write a bytes-like object. If it does not fit into the buffer, all bytes are passed to the system at once.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
@@ -254,7 +254,7 @@ class Output(ClosedOnExit):
         )
 
     def _send(self, data: Any) -> None:
-        """Flush the output in ``follows``, and send the buffered bytes and ``data``. Raise WriteError on failure."""
+        """Flush the output ``follows``, if any, and send buffered bytes and ``data``. Raise WriteError on failure."""
         self._is_broken = True
         if self.follows is not None:
             self.follows.flush()
@@ -277,7 +277,7 @@ class Output(ClosedOnExit):
         self._is_broken = False
 
     def _remove_incomplete_line(self, part: Any, begin: int) -> None:
-        """Remove an incomplete last line of a script file, because a shortened line can point to a wrong object.
+        """If the output is a script file, remove an incomplete last line, which could point to a wrong object.
 
         Args:
             part: bytes that were being written.
@@ -289,7 +289,7 @@ class Output(ClosedOnExit):
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
     def _raise_write_error(self, error: Exception) -> NoReturn:
-        """Raise a WriteError that names this output, for an error of the system."""
+        """Raise a WriteError that names this output and the cause ``error``, or ReaderGoneError for a closed pipe."""
         if isinstance(error, BrokenPipeError):
             raise ReaderGoneError("the reader of this pipe has closed it", file=self.name) from error
         reason = error.strerror if isinstance(error, OSError) else error
@@ -357,7 +357,7 @@ def open_output(
 
 
 def _open_standard_output() -> Output:
-    """Return standard output. Raise an error if it is closed, has no binary buffer, or cannot be flushed."""
+    """Return standard output. Raise OpenError if it is closed or not binary, and WriteError if flushing fails."""
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:

@@ -98,7 +98,7 @@ def _is_http(url: str) -> bool:
 
 
 async def _create_public_client(**options: Any) -> Any:
-    """Return an HTTP session that connects only to public addresses, even if a server redirects to a private one."""
+    """Return an HTTP session that connects only to public addresses, even after a redirect to a private address."""
     from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
     class Resolver(ThreadedResolver):
@@ -239,14 +239,14 @@ _VERSION_FIELDS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", 
 
 
 def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
-    """Return the present size and version of a file, or None and "" if the file system does not report them."""
+    """Return the present size (None if it is not reported) and version ("" if it is not reported) of a file."""
     system.invalidate_cache(path)
     info = system.info(path)
     return info.get("size"), str(next(filter(None, map(info.get, _VERSION_FIELDS)), ""))
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" for any.
+    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version ("": any version).
 
     The answer may have another version, which the caller must refuse.
     """
@@ -293,7 +293,7 @@ class RemoteFile:
         """
 
         def request_size(system: Any, path: str) -> tuple[object, str]:
-            """Return the size and the version that the server sends. With HTTP, keep the first bytes."""
+            """Return the size and version from the server. With HTTP, keep the first bytes, and omit weak versions."""
             if not _is_http(self.path):
                 return _request_size_and_version(system, path)
             answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
@@ -354,7 +354,7 @@ class RemoteFile:
 
         Args:
             offset: offset of the next read.
-            begin, end: bounds of the bytes that the last read has fetched.
+            begin, end: range of the bytes that the last request fetched, without the byte at ``end``.
         """
         if begin <= offset <= end + self._ahead and end > 0:
             self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)
@@ -460,7 +460,7 @@ class RemoteSource(FileSource):
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:
         """Fill the first buffer from ``offset`` on, and a second buffer with following bytes that were read ahead.
 
-        Return the number of bytes.
+        Return the number of bytes written to the buffers.
         """
         views = [memoryview(target).cast("B") for target in targets]
         needed = len(views[0])

@@ -303,7 +303,7 @@ class Source:
         return self.read_until(_SPACE, MAX_WORD_BYTES)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Consume the bytes that ``pattern`` matches at the next byte, and return the match.
+        """Consume the bytes that ``pattern`` matches at the current position, and return the match.
 
         Return None if the unread bytes of the window do not match, even if more bytes would.
         """
@@ -441,7 +441,7 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read bytes of the stream into ``target``. Return their number, or 0 at the end. Errors name ``offset``."""
+        """Read bytes of the stream into ``target``. Return the byte count, or 0 at the end. Errors name ``offset``."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:

@@ -150,7 +150,7 @@ def remove_path(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
-    """Return True if the process that wrote a temporary file has ended, or is this process and ``own`` is True.
+    """Return True if the process that wrote a temporary file has ended, or is this process and ``own`` is true.
 
     The processes of other machines are unknown, so their files count as abandoned after a day without a write.
     """
@@ -203,10 +203,11 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder, to which the ``with`` block writes files. The folder then replaces ``folder``.
 
-    An old folder may contain only files that the new folder has as well, so that no other file is removed.
+    An old folder may contain only files that the new folder has as well, so that no other file is removed. If the block
+    raises an exception, the temporary folder is removed, and the old folder is left unchanged.
 
     Raises:
-        OtherFileError: the old folder contains a folder or another file. The old folder is left unchanged.
+        OtherFileError: the old folder contains a folder, or a file that the new folder lacks.
         NotADirectoryError: ``folder`` is not a folder.
         OSError: ``folder`` is the root directory or the working directory.
     """
@@ -231,7 +232,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     finally:
         if new.exists():
             remove_path(new)
-        if old.exists():
+        if old.exists():  # The old folder gets its name back if the new folder could not be renamed.
             _restore_folder(old) or remove_path(old)
 
 

@@ -59,7 +59,7 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
 
     Args:
         rxfilename: location of the blob, such as ``blobs.ark:20``. A range such as ``[0:9]`` at the end selects bytes,
-            counted from 0, both ends included. A last byte of -1 is the last byte of the blob.
+            counted from 0, both ends included. A last index of -1 means the last byte, and ``[:]`` all bytes.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 

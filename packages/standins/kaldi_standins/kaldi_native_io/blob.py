@@ -24,7 +24,7 @@ class BlobCodec(Codec[bytes]):
         return bytes(source.read(self._read_size(source, binary)))
 
     def read_slice(self, source: Source, first: int, last: int) -> bytes:
-        """Read the bytes ``first`` to ``last`` of a blob, both included and counted from 0. -1 is the last byte.
+        """Read the bytes ``first`` to ``last`` (included) of a blob, counted from 0. A ``last`` of -1 is the last byte.
 
         Raises:
             RangeError: the range is outside the blob.

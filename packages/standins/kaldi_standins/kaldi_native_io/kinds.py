@@ -55,7 +55,7 @@ def join_htk_features(value: tuple[Array, HtkHeader]) -> HtkFeatures:
 
 
 def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
-    """Return a function that converts a value to an array, and raises FormatError for another dtype or ndim."""
+    """Return a function that converts a value to an array. It raises FormatError for any other dtype or ndim."""
 
     def check_array(value: Any) -> Array:
         array = as_array(value)

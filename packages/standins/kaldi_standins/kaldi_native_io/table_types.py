@@ -18,7 +18,7 @@ def describe_classes(row: Row) -> dict[str, tuple[type, str]]:
     """Return a dictionary from the names of the classes for a kind of table to their base classes and docstrings."""
     classes: dict[str, tuple[type, str]] = {
         f"Sequential{row.name}Reader": (SequentialTableReader, f"Reads a table of values of type {row.value}."),
-        f"RandomAccess{row.name}Reader": (RandomAccessTableReader, f"Looks up a table of values of type {row.value}."),
+        f"RandomAccess{row.name}Reader": (RandomAccessTableReader, f"Looks up values of type {row.value} by key."),
     }
     if row.is_written:
         classes[f"{row.name}Writer"] = (TableWriter, f"Writes a table of values of type {row.value}.")

@@ -13,7 +13,7 @@ class SequentialInt32Reader(SequentialTableReader):
     """Reads a table of values of type int."""
 
 class RandomAccessInt32Reader(RandomAccessTableReader):
-    """Looks up a table of values of type int."""
+    """Looks up values of type int by key."""
 
 class Int32Writer(TableWriter):
     """Writes a table of values of type int."""
@@ -22,7 +22,7 @@ class SequentialInt32VectorReader(SequentialTableReader):
     """Reads a table of values of type list of int."""
 
 class RandomAccessInt32VectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list of int."""
+    """Looks up values of type list of int by key."""
 
 class Int32VectorWriter(TableWriter):
     """Writes a table of values of type list of int."""
@@ -31,7 +31,7 @@ class SequentialBlobReader(SequentialTableReader):
     """Reads a table of values of type bytes."""
 
 class RandomAccessBlobReader(RandomAccessTableReader):
-    """Looks up a table of values of type bytes."""
+    """Looks up values of type bytes by key."""
 
 class BlobWriter(TableWriter):
     """Writes a table of values of type bytes."""
@@ -40,7 +40,7 @@ class SequentialInt8VectorReader(SequentialTableReader):
     """Reads a table of values of type list of int."""
 
 class RandomAccessInt8VectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list of int."""
+    """Looks up values of type list of int by key."""
 
 class Int8VectorWriter(TableWriter):
     """Writes a table of values of type list of int."""
@@ -49,7 +49,7 @@ class SequentialInt32VectorVectorReader(SequentialTableReader):
     """Reads a table of values of type list of lists of int."""
 
 class RandomAccessInt32VectorVectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list of lists of int."""
+    """Looks up values of type list of lists of int by key."""
 
 class Int32VectorVectorWriter(TableWriter):
     """Writes a table of values of type list of lists of int."""
@@ -58,7 +58,7 @@ class SequentialInt32PairVectorReader(SequentialTableReader):
     """Reads a table of values of type list of pairs of int."""
 
 class RandomAccessInt32PairVectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list of pairs of int."""
+    """Looks up values of type list of pairs of int by key."""
 
 class Int32PairVectorWriter(TableWriter):
     """Writes a table of values of type list of pairs of int."""
@@ -67,7 +67,7 @@ class SequentialFloatReader(SequentialTableReader):
     """Reads a table of values of type float."""
 
 class RandomAccessFloatReader(RandomAccessTableReader):
-    """Looks up a table of values of type float."""
+    """Looks up values of type float by key."""
 
 class FloatWriter(TableWriter):
     """Writes a table of values of type float."""
@@ -76,7 +76,7 @@ class SequentialFloatPairVectorReader(SequentialTableReader):
     """Reads a table of values of type list of pairs of float."""
 
 class RandomAccessFloatPairVectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list of pairs of float."""
+    """Looks up values of type list of pairs of float by key."""
 
 class FloatPairVectorWriter(TableWriter):
     """Writes a table of values of type list of pairs of float."""
@@ -85,7 +85,7 @@ class SequentialDoubleReader(SequentialTableReader):
     """Reads a table of values of type float."""
 
 class RandomAccessDoubleReader(RandomAccessTableReader):
-    """Looks up a table of values of type float."""
+    """Looks up values of type float by key."""
 
 class DoubleWriter(TableWriter):
     """Writes a table of values of type float."""
@@ -94,7 +94,7 @@ class SequentialBoolReader(SequentialTableReader):
     """Reads a table of values of type bool."""
 
 class RandomAccessBoolReader(RandomAccessTableReader):
-    """Looks up a table of values of type bool."""
+    """Looks up values of type bool by key."""
 
 class BoolWriter(TableWriter):
     """Writes a table of values of type bool."""
@@ -103,7 +103,7 @@ class SequentialTokenReader(SequentialTableReader):
     """Reads a table of values of type str."""
 
 class RandomAccessTokenReader(RandomAccessTableReader):
-    """Looks up a table of values of type str."""
+    """Looks up values of type str by key."""
 
 class TokenWriter(TableWriter):
     """Writes a table of values of type str."""
@@ -112,7 +112,7 @@ class SequentialTokenVectorReader(SequentialTableReader):
     """Reads a table of values of type list of str."""
 
 class RandomAccessTokenVectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list of str."""
+    """Looks up values of type list of str by key."""
 
 class TokenVectorWriter(TableWriter):
     """Writes a table of values of type list of str."""
@@ -121,7 +121,7 @@ class SequentialFloatVectorReader(SequentialTableReader):
     """Reads a table of values of type float32 array of shape (size,)."""
 
 class RandomAccessFloatVectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type float32 array of shape (size,)."""
+    """Looks up values of type float32 array of shape (size,) by key."""
 
 class FloatVectorWriter(TableWriter):
     """Writes a table of values of type float32 array of shape (size,)."""
@@ -130,7 +130,7 @@ class SequentialDoubleVectorReader(SequentialTableReader):
     """Reads a table of values of type float64 array of shape (size,)."""
 
 class RandomAccessDoubleVectorReader(RandomAccessTableReader):
-    """Looks up a table of values of type float64 array of shape (size,)."""
+    """Looks up values of type float64 array of shape (size,) by key."""
 
 class DoubleVectorWriter(TableWriter):
     """Writes a table of values of type float64 array of shape (size,)."""
@@ -139,7 +139,7 @@ class SequentialFloatMatrixReader(SequentialTableReader):
     """Reads a table of values of type float32 array of shape (rows, columns)."""
 
 class RandomAccessFloatMatrixReader(RandomAccessTableReader):
-    """Looks up a table of values of type float32 array of shape (rows, columns)."""
+    """Looks up values of type float32 array of shape (rows, columns) by key."""
 
 class FloatMatrixWriter(TableWriter):
     """Writes a table of values of type float32 array of shape (rows, columns)."""
@@ -148,7 +148,7 @@ class SequentialDoubleMatrixReader(SequentialTableReader):
     """Reads a table of values of type float64 array of shape (rows, columns)."""
 
 class RandomAccessDoubleMatrixReader(RandomAccessTableReader):
-    """Looks up a table of values of type float64 array of shape (rows, columns)."""
+    """Looks up values of type float64 array of shape (rows, columns) by key."""
 
 class DoubleMatrixWriter(TableWriter):
     """Writes a table of values of type float64 array of shape (rows, columns)."""
@@ -157,7 +157,7 @@ class SequentialHtkMatrixReader(SequentialTableReader):
     """Reads a table of values of type pair of a float32 array and an :class:`HtkHeader`."""
 
 class RandomAccessHtkMatrixReader(RandomAccessTableReader):
-    """Looks up a table of values of type pair of a float32 array and an :class:`HtkHeader`."""
+    """Looks up values of type pair of a float32 array and an :class:`HtkHeader` by key."""
 
 class HtkMatrixWriter(TableWriter):
     """Writes a table of values of type pair of a float32 array and an :class:`HtkHeader`."""
@@ -166,7 +166,7 @@ class SequentialPosteriorReader(SequentialTableReader):
     """Reads a table of values of type list (frames) of lists of pairs of int and float."""
 
 class RandomAccessPosteriorReader(RandomAccessTableReader):
-    """Looks up a table of values of type list (frames) of lists of pairs of int and float."""
+    """Looks up values of type list (frames) of lists of pairs of int and float by key."""
 
 class PosteriorWriter(TableWriter):
     """Writes a table of values of type list (frames) of lists of pairs of int and float."""
@@ -175,7 +175,7 @@ class SequentialGaussPostReader(SequentialTableReader):
     """Reads a table of values of type list (frames) of lists of pairs of int and float32 array."""
 
 class RandomAccessGaussPostReader(RandomAccessTableReader):
-    """Looks up a table of values of type list (frames) of lists of pairs of int and float32 array."""
+    """Looks up values of type list (frames) of lists of pairs of int and float32 array by key."""
 
 class GaussPostWriter(TableWriter):
     """Writes a table of values of type list (frames) of lists of pairs of int and float32 array."""
@@ -184,13 +184,13 @@ class SequentialMatrixShapeReader(SequentialTableReader):
     """Reads a table of values of type :class:`MatrixShape`."""
 
 class RandomAccessMatrixShapeReader(RandomAccessTableReader):
-    """Looks up a table of values of type :class:`MatrixShape`."""
+    """Looks up values of type :class:`MatrixShape` by key."""
 
 class SequentialWaveReader(SequentialTableReader):
     """Reads a table of values of type :class:`WaveData`."""
 
 class RandomAccessWaveReader(RandomAccessTableReader):
-    """Looks up a table of values of type :class:`WaveData`."""
+    """Looks up values of type :class:`WaveData` by key."""
 
 class WaveWriter(TableWriter):
     """Writes a table of values of type :class:`WaveData`."""
@@ -199,7 +199,7 @@ class SequentialWaveInfoReader(SequentialTableReader):
     """Reads a table of values of type :class:`WaveInfo`."""
 
 class RandomAccessWaveInfoReader(RandomAccessTableReader):
-    """Looks up a table of values of type :class:`WaveInfo`."""
+    """Looks up values of type :class:`WaveInfo` by key."""
 
 def read_int32_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
     """Read a value of type list of int."""

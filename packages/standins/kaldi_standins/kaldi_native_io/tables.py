@@ -136,7 +136,7 @@ class SequentialTableReader(Table):
         """Return the key of the current entry, and the function that loads its value.
 
         Raises:
-            TableError: the reader is closed, or all entries have been read.
+            TableError: the reader is closed, all entries have been read, or an earlier read failed.
         """
         self._check_open()
         if self._current is None and self.done:

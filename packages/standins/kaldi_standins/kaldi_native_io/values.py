@@ -291,12 +291,12 @@ class WaveInfo:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds, rounded to float32. It is negative if the header lacks the number of samples."""
+        """Duration in seconds, rounded to float32: 0 for a rate of 0, negative if the header lacks the sample count."""
         return _compute_duration(self.sample_count, self.sample_freq) if self.sample_freq else 0.0
 
     @property
     def block_align(self) -> int:
-        """Number of bytes per sample of all channels."""
+        """Number of bytes of one sample of each channel, with 2 bytes per sample."""
         return 2 * self.num_channels
 
     @property

@@ -82,7 +82,7 @@ def parse_scps(
 
 
 def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
-    """Return the value of a line of the file ``name``. Raise FormatError if it has a wrong number of ``words``."""
+    """Return the value of a line of the file ``name``. Raise FormatError for a wrong number of ``words``."""
     if words[-1:] == ["|"]:
         return " ".join(words)
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
@@ -228,7 +228,7 @@ class Writer:
 
     Args:
         ark_path: the archive, or ``-`` for the standard output.
-        scp_path: the script file. None, or an archive on the standard output, writes no script file.
+        scp_path: the script file, or None. It is not written, with a warning, if the archive is a stream or a command.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 

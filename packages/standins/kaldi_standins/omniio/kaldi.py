@@ -126,7 +126,7 @@ def parse_extended_filename(name: Any) -> tuple[Any, int | None]:
 
 
 def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
-    """Return the kind of a table to read, "ark" or "scp", and its name.
+    """Return the kind of a table to read ("ark" or "scp") and the name of its file.
 
     Raises:
         SpecifierError: the string is not an rspecifier.
@@ -143,7 +143,7 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
 
 
 def parse_wspecifier(wspecifier: str) -> dict[str, str | None]:
-    """Return the files to write under the keys "ark" and "scp". Options, "t" and "f", are keys with the value None.
+    """Return the names of the files to write as values of "ark" and "scp". Options "t" and "f" have the value None.
 
     Raises:
         SpecifierError: the string is not a wspecifier, or names no archive.
