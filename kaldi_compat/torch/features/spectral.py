@@ -176,7 +176,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Returns:
             Features of shape (frames, dim) or (B, frames, dim). With ``lengths``, also the number of frames of each
-            row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
+            row, shape (B,). Frames beyond this number are zero. For a list of utterances, a list of features.
 
         Raises:
             AudioError: the samples have a wrong shape or type, a wave has a different sampling rate, or lengths or VTLN

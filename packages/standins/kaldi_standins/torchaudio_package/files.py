@@ -128,7 +128,7 @@ def load(
         uri: path, open file, or the bytes of a file.
         frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. -1 for all.
-        normalize: True to return float32 in -1 to 1. False to return the integers or float64 of a plain WAV file.
+        normalize: True to return float32 in -1 to 1. False to return the numbers of a WAV file in their own type.
         channels_first: True to return (channels, T). False to return (T, channels).
         format, buffer_size: ignored.
         backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
@@ -269,7 +269,7 @@ def save(
 
 
 def set_audio_backend(backend: str | None) -> None:
-    """Do nothing: soundfile reads and writes all files. torchaudio 2.9 has removed this function.
+    """Do nothing: soundfile reads and writes all files. torchaudio 2.9 removed this function.
 
     Args:
         backend: name of a backend, such as "soundfile" or "sox_io"; ignored.
@@ -277,7 +277,7 @@ def set_audio_backend(backend: str | None) -> None:
 
 
 def list_audio_backends() -> list[str]:
-    """Return the names of the backends. torchaudio 2.9 has removed this function.
+    """Return the names of the backends. torchaudio 2.9 removed this function.
 
     >>> from kaldi_standins.torchaudio_package import list_audio_backends
     >>> list_audio_backends()
@@ -287,7 +287,7 @@ def list_audio_backends() -> list[str]:
 
 
 def get_audio_backend() -> str:
-    """Return the name of the backend. torchaudio 2.9 has removed this function.
+    """Return the name of the backend. torchaudio 2.9 removed this function.
 
     >>> from kaldi_standins.torchaudio_package import get_audio_backend
     >>> get_audio_backend()
