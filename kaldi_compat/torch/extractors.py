@@ -36,7 +36,7 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad_audio(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Pad audio ``(samples,)`` with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` on a device."""
+    """Pad waveforms ``(samples,)`` with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))

@@ -405,7 +405,7 @@ class WaveDataset(_KeyedDataset):
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler. Skipped utterances have 0.
+        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for skipped utterances.
 
         The numbers include resampling and the random speed factors of the epoch.
 

@@ -71,7 +71,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 @functools.cache
 def _make_libsndfile_error() -> type[AudioFileError]:
-    """Return the class for errors of libsndfile, a subclass of soundfile's class, which torchaudio raises."""
+    """Return the class of libsndfile's errors, a subclass of the class of soundfile that torchaudio raises."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
@@ -225,7 +225,7 @@ def save(
         channels_first: False for samples (T, channels).
         format: file format of an open file, such as wav, flac, ogg or mp3. The suffix of a path names the format.
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
-        bits_per_sample: 8 to 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
+        bits_per_sample: 8, 16, 24, 32 or 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
         buffer_size: ignored.
         backend: see :func:`load`.
         compression: must be None, because soundfile does not support it.
