@@ -172,7 +172,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def _collect_metadata(module: Frontend) -> dict[str, str]:
-    """Return the metadata of an ONNX file: the preset, its source, options and steps, and this package's version."""
+    """Return the metadata of an ONNX file, such as the preset's options and steps, and the version of this package."""
     preset = module.preset
     return {
         "preset": preset.name,
@@ -200,9 +200,10 @@ def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest absolute difference between onnxruntime's (file ``path``) and PyTorch's features of noise.
+    """Return the largest absolute difference between the features of noise that onnxruntime and PyTorch compute.
 
-    The result is None if onnxruntime is not installed. For ``lengths`` and ``int16``, see :func:`export_frontend`.
+    onnxruntime runs the file ``path``, and PyTorch runs ``module``. The result is None if onnxruntime is not installed.
+    For ``lengths`` and ``int16``, see :func:`export_frontend`.
     """
     try:
         import onnxruntime

@@ -36,7 +36,7 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad_audio(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Pad audio ``(samples,)`` with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` on a device."""
+    """Pad waveforms ``(samples,)`` with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
@@ -245,6 +245,7 @@ def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
 
     def load_with_attention(attention: str) -> Any:
+        """Load the model with transformers' attention kernel ``attention``, such as "sdpa"."""
         config._attn_implementation = attention
         return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
 
@@ -374,7 +375,7 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
 
 
 def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
-    """Call a function of a model that computes the length of an output for an input of ``length`` samples or frames."""
+    """Return the output length that ``function``, a method of a model, computes for ``length`` samples or frames."""
     value = function(torch.tensor(length))
     # Some models return the lengths after several layers. The last length is the length of the output.
     return int(value[-1] if isinstance(value, tuple) else value)
@@ -443,7 +444,10 @@ class _Codec(_Pretrained):
     """
 
     def __call__(self, audio: Audio) -> Any:
-        """Compute codes and row counts. Raise ValueError if there are several chunks, or a codebook does not exist."""
+        """Return codes (B, rows, codebooks) and row counts, or a dictionary of both for each selected codebook.
+
+        Raise ValueError if the codec divides the audio into several chunks, or a codebook does not exist.
+        """
         inputs = self.make_inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):  # DacModel.encode takes no mask.
             inputs.tensors.pop("padding_mask", None)

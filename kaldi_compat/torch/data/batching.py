@@ -148,7 +148,7 @@ class Utterance:
 
     @property
     def target_frames(self) -> int | None:
-        """Number of frames of the alignment or of the posteriors. With both, the smaller number; without both, None."""
+        """Number of frames of the alignment or posteriors: the smaller number if both are set, None if neither is."""
         targets = [self.alignment, self.posteriors and self.posteriors.classes]
         return min((len(target) for target in targets if target is not None), default=None)
 

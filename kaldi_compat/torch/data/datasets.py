@@ -68,7 +68,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        """Return the utterance ``index``, or the next readable utterance if this utterance is skipped."""
+        """Return the utterance ``index``, or if it is skipped, the next readable one. The first follows the last."""
         if (utterance := self._read_utterance(index)) is not None:
             return utterance
         for next_index in range(index + 1, index + len(self)):
@@ -102,7 +102,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
 
     @property
     def keys(self) -> list[str]:
-        """Names of the utterances, in order."""
+        """Keys of the utterances, in order."""
         return [self._listing.get_line(line)[0] for line in self._lines.tolist()]
 
     def __repr__(self) -> str:
@@ -345,7 +345,7 @@ class WaveDataset(_KeyedDataset):
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
     def _make_utterance(self, key: str, location: str) -> Utterance:
-        """Return an utterance with its targets. The times of its words are divided by its speed factor."""
+        """Return an utterance with its targets and sampling rate. Divide the times of its words by its speed factor."""
         rate_read: list[float] = []  # _read_audio appends the sampling rate, because its result is the input alone.
         utterance = self._items.make_utterance(key, partial(self._read_audio, key, location, rate_read))
         utterance = replace(utterance, sample_frequency=rate_read[0])
@@ -405,7 +405,7 @@ class WaveDataset(_KeyedDataset):
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler. Skipped utterances have 0.
+        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for skipped utterances.
 
         The numbers include resampling and the random speed factors of the epoch.
 

@@ -42,7 +42,7 @@ class SamplerState(TypedDict):
     epoch: int  # Number of the epoch, as for ``set_epoch``.
     batches: int  # Number of batches of the epoch that are done, from which the next iteration resumes.
     seed: int  # Seed of the shuffling.
-    # Lengths (as a checksum), limits and number of ranks. A sampler with different data refuses the state.
+    # Lengths (as a checksum), settings and number of ranks. A sampler with different data refuses the state.
     data: list[float | None]
 
 
@@ -201,7 +201,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Resume from a result of :meth:`state_dict`: the next iteration returns the remaining batches of the epoch.
 
         Raises:
-            OptionError: the state is invalid, or was saved with different lengths, limits or number of ranks.
+            OptionError: the state is invalid, or was saved with different lengths, number of ranks or settings other
+                than the seed.
         """
         try:
             fingerprint, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))

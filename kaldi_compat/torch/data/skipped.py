@@ -48,7 +48,7 @@ class Skipped:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
     def read_or_skip(self, key: str, make: Callable[[], Value]) -> Value | None:
-        """Return the result of ``make``, or pass its ArkError, KaldiCompatError or OSError to :meth:`record_skip`."""
+        """Call ``make``. For an ArkError, KaldiCompatError or OSError, call :meth:`record_skip` and return None."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:

@@ -178,7 +178,7 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     source_before = frame * center / new_center.clamp(min=1)
     source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)
     source = torch.where(frame < new_center, source_before, source_after)  # Position of each frame before the warp.
-    source = torch.where((frame < counts) & (largest_shift > 0), source, frame)
+    source = torch.where((frame < counts) & (largest_shift > 0), source, frame)  # Padding is not warped.
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)
     weight = (source - low)[..., None].to(batch.dtype)

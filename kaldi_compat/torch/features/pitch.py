@@ -70,7 +70,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 
         Returns:
             NCCF and pitch, of shape (frames, 2) or (B, frames, 2). With ``lengths``, also the number of frames of each
-            row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
+            row, shape (B,). Frames beyond this number are zero. For a list of utterances, a list of features.
 
         Raises:
             AudioError: the samples have a wrong shape or type, are not finite or are too loud (checked on a CPU
@@ -198,7 +198,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         *,
         generator: Generator | None = None,
     ) -> Any:
-        """Process the output of :class:`Pitch`.
+        """Compute pitch features from the output of :class:`Pitch`.
 
         Args:
             features: NCCF and pitch in Hz: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
@@ -208,7 +208,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
         Returns:
             Features of shape (frames + delay, dim) or (B, frames + delay, dim). With ``lengths``, also the number of
-            frames of each row, shape (B,). The frames after this number are zero. For a list, a list of features.
+            frames of each row, shape (B,). Frames beyond this number are zero. For a list, a list of features.
 
         Raises:
             FeatureError: the features have a wrong shape, a pitch is not positive, or the lengths do not match.

@@ -20,7 +20,7 @@ from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
 def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
-    """Resample floating-point audio (..., T) of a tensor (Kaldi: LinearResample, flushed).
+    """Resample audio (..., T), a floating-point tensor (Kaldi: LinearResample, flushed).
 
     For the arguments, the result and the errors, see :func:`kaldi_compat.exact.resample.resample_linearly`.
     """

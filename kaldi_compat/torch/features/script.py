@@ -25,7 +25,7 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
         module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their
             lengths.
         example: a valid input of the module with two rows, shape ``(2, time, ...)``.
-        int16_scale: factor on int16 samples, because tracing records floating-point samples only.
+        int16_scale: factor on int16 samples, which are converted to floating point for the traced module.
 
     Returns:
         A module that takes a tensor and, optionally, lengths. In a larger scripted module, a call without lengths has
@@ -93,7 +93,7 @@ class ScriptableTwin(nn.Module):
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]: ...  # noqa: F811
 
     def forward(self, samples, lengths=None):  # noqa: F811
-        """Compute features of ``(time, ...)`` or ``(B, time, ...)``. With lengths, also return their lengths."""
+        """Compute features of ``(time, ...)`` or ``(B, time, ...)``. With lengths, also return the output lengths."""
         if not torch.jit.is_scripting():
             return self._original[0](samples, lengths)
         alone = samples.dim() < self.axes

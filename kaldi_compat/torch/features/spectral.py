@@ -176,7 +176,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Returns:
             Features of shape (frames, dim) or (B, frames, dim). With ``lengths``, also the number of frames of each
-            row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
+            row, shape (B,). Frames beyond this number are zero. For a list of utterances, a list of features.
 
         Raises:
             AudioError: the samples have a wrong shape or type, a wave has a different sampling rate, or lengths or VTLN
@@ -328,7 +328,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
         """Return the filter bank for a VTLN factor, or a stack (rows, fft_bins, num_mel_bins) for one factor per row.
 
-        The result is None for a factor of 1 or a feature without a filter bank. It has the type and device of ``like``.
+        The result has the type and device of ``like``. It is None for a single factor of 1, or without a filter bank.
         """
         if isinstance(warps, float):
             bank = None if warps == 1 else self._get_filter_bank(warps)
@@ -390,7 +390,7 @@ class MelFeature(SpectralFeature):
         self._register_constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 
     def _copy_for_warp(self, vtln_warp: float) -> MelFeature:
-        """Return a copy for the torch engine, whose filter bank always has the VTLN factor ``vtln_warp``."""
+        """Return a copy that uses the torch engine and the filter bank for the VTLN factor ``vtln_warp``."""
         copied = copy.deepcopy(self)
         copied.engine = "torch"
         copied._set_mel(vtln_warp)

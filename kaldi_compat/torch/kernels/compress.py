@@ -44,7 +44,7 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
     least = tl.full((FRAMES, COLUMNS), INFINITY, tl.float32)
     greatest = tl.full((FRAMES, COLUMNS), -INFINITY, tl.float32)
     zero = tl.full((FRAMES, COLUMNS), NO_ZERO, tl.int32)
-    spoilt = tl.zeros((FRAMES, COLUMNS), tl.int32)
+    is_nan = tl.zeros((FRAMES, COLUMNS), tl.int32)
     at = 0
     while at < count:
         frame = at + tl.arange(0, FRAMES)[:, None]
@@ -54,9 +54,9 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
         greatest = tl.where(inside, tl.maximum(greatest, value), greatest)
         negative = tl.where(value.to(tl.int32, bitcast=True) < 0, 1, 0)
         zero = tl.minimum(zero, tl.where(value == 0.0, 2 * (frame * dim + column) + negative, NO_ZERO))
-        spoilt |= tl.where(value != value, 1, 0)
+        is_nan |= tl.where(value != value, 1, 0)
         at += FRAMES
-    bad = tl.max(tl.max(spoilt, 1), 0) > 0
+    bad = tl.max(tl.max(is_nan, 1), 0) > 0
     place = utterance * tl.num_programs(1) + group
     tl.store(ranges + 2 * place, tl.where(bad, float("nan"), tl.min(tl.min(least, 1), 0)))
     tl.store(ranges + 2 * place + 1, tl.max(tl.max(greatest, 1), 0))

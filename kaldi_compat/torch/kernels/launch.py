@@ -113,7 +113,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw noise seeds for ``rows`` rows of ``count`` frames, of which ``counts[i]`` (all if None) are valid."""
+    """Draw noise seeds unless ``dither`` is 0. In row i, ``counts[i]`` (all if None) of ``count`` frames are valid."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):

@@ -21,7 +21,7 @@ QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and a 
 
 @triton.jit
 def step_state(state):
-    """Return the next state, uint32, of the linear congruence of ``rand_r()``."""
+    """Return the next state, uint32, of the linear congruential generator of ``rand_r()``."""
     return state * tl.full((), 1103515245, tl.uint32) + tl.full((), 12345, tl.uint32)
 
 
@@ -52,10 +52,9 @@ def compute_sine(draw):
 
 @triton.jit
 def compute_cosine(draw):
-    """Return cos(2 pi draw / 2^31). The reduction of the angle is exact. The error of the polynomial is 1e-7."""
+    """Return cos(2 pi draw / 2^31). The reduction of the angle is exact. The polynomial's error is at most 1e-7."""
     # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)). The argument is at most a quarter turn, where the polynomial is
-    # accurate.
-    # The factor is 4 / 2^31, which converts draws to quarter turns.
+    # accurate. The factor 4 / 2^31 converts draws to quarter turns.
     quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09
     square = quarters * quarters
     series = square * 0.0001516751217423007 - 0.004674150608479977

@@ -48,7 +48,7 @@ class Transfers:
         """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
 
         Args:
-            pieces: index of a piece's first element in the tensor, and the piece (n,). Elements without a piece are 0.
+            pieces: pairs of a start index in the tensor and the piece (n,) that starts there. Other elements are 0.
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
         is_single = len(pieces) == 1 and len(pieces[0][1]) == length
@@ -70,7 +70,7 @@ class Transfers:
     def fetch_tensors(
         self, tensors: Sequence[Tensor], *, computed: bool = False
     ) -> Callable[[], list[npt.NDArray[Any]]]:
-        """Queue copies of tensors to the host, which start when the tensors have been computed.
+        """Queue copies of tensors to the host. The copies start when the tensors have been computed.
 
         Args:
             tensors: tensors on the device.

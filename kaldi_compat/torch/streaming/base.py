@@ -64,7 +64,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             return their last frames and start a new utterance.
 
     Returns:
-        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU. The frames after
+        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU. Frames beyond
         this number are zero. For a chunk without the axis of slots, only the frames (frames, dim).
 
     Raises:

@@ -73,7 +73,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
     ) -> ChunkFrames:
-        """Take a chunk, and return the frames that it decides. The exact engine computes plain chunks (_is_plain)."""
+        """Take a chunk, and return the frames that it decides. If possible, the exact engine computes the frames."""
         if (
             self._chunks is not None
             and not self._uses_feature

@@ -230,7 +230,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._statistics = self._past_statistics
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Normalize a chunk, and add its statistics to the speaker's when the utterance ends."""
+        """Normalize a chunk. When an utterance ends, add its statistics to the statistics of the speaker."""
         device = chunk.device
         self._past_statistics = self._past_statistics.to(device)
         chunk_statistics = cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(device))

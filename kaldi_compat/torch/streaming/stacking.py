@@ -113,7 +113,7 @@ class FrameStream(Stream[Any]):
         """Do nothing, because the stream stores no frames."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Call the module with the chunk, because no frame depends on a different frame."""
+        """Call the module with the chunk, because no output frame depends on several input frames."""
         is_full = bool((lengths == chunk.shape[1]).all())
         computed = self.module(chunk)
         counts = None if is_full else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)

@@ -23,7 +23,7 @@ class Constants:
         self._tensors: dict[Hashable, Tensor] = {}
 
     def get_tensor(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
-        """Return the tensor of a key on a device. The first call computes the tensor with ``make``, on the CPU."""
+        """Return the tensor of a key on a device. If it is not cached, compute it on the CPU with ``make``."""
         if ask_compiler(torch, "is_compiling"):  # The compiler records ``make`` and caches its result itself.
             return make().to(device)
         if (tensor := self._tensors.get((key, device))) is not None:

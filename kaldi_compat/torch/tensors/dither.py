@@ -48,30 +48,30 @@ def make_frame_noise(frames: Tensor, is_valid: Tensor | None, generator: Generat
             frames[:, block].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
     refuse_export_of_noise(frames)
-    states = run_eagerly(draw_frame_states)(frames.shape[:-1], is_valid, generator)
-    seeds = to_device(states, frames.device)
-    return lambda block: compute_kaldi_noise(seeds[:, block], frames.shape[-1]).to(frames.dtype)
+    host_states = run_eagerly(draw_frame_states)(frames.shape[:-1], is_valid, generator)
+    states = to_device(host_states, frames.device)
+    return lambda block: compute_kaldi_noise(states[:, block], frames.shape[-1]).to(frames.dtype)
 
 
 def draw_frame_states(shape: Sequence[int], is_valid: Tensor | None, source: NoiseSource) -> Tensor:
-    """Return the ``rand_r()`` states of frames.
+    """Draw a ``rand_r()`` state for the dithering noise of each frame.
 
     Args:
-        shape: shape of the array of frames.
-        is_valid: mask of the frames that exist, which get states in order; None if all exist. A mask on a GPU is copied
-            to the CPU, which waits for the GPU, because the number of states to draw depends on it.
+        shape: (rows, frames), the shape of the frames without their samples.
+        is_valid: mask (rows, frames) of the frames that exist; None if all exist. Only these frames consume states. A
+            mask on a GPU is copied to the CPU, which waits for the GPU, because the number of states depends on it.
         source: source of the states.
 
     Returns:
         States, int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.
     """
     draw = get_frame_seeds(source, TORCH_GENERATOR)
-    seeds = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
+    states = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
     if is_valid is None:
-        return seeds.copy_(torch.from_numpy(draw(seeds.numel())).view(seeds.shape))
-    is_valid = is_valid.reshape(seeds.shape).cpu()
-    seeds[is_valid] = torch.from_numpy(draw(int(is_valid.sum())))
-    return seeds
+        return states.copy_(torch.from_numpy(draw(states.numel())).view(states.shape))
+    is_valid = is_valid.reshape(states.shape).cpu()
+    states[is_valid] = torch.from_numpy(draw(int(is_valid.sum())))
+    return states
 
 
 _constants = Constants(8)
@@ -82,32 +82,32 @@ def _get_jumps(pairs: int, device: torch.device) -> Tensor:
     return _constants.get_tensor(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
 
 
-def _draw_rand_r(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
-    """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each seed (..., 1) and column of the tables (3, pairs)."""
+def _draw_rand_r(states: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
+    """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each state (..., 1) and column of the tables (3, pairs)."""
     # rand_r() joins 11, 10 and 10 bits of three consecutive states of its generator.
-    high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
+    high, middle, low = (torch.addcmul(c, states, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
     high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))
     return high.bitwise_or_(low.bitwise_right_shift_(22).bitwise_and_(0x000003FF))
 
 
-def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
+def compute_kaldi_noise(states: Tensor, num_samples: int) -> Tensor:
     """Compute Kaldi's standard normal noise for frames.
 
     Of eight million numbers, the largest difference from Kaldi's was 1.4e-5, and all but one in 100,000 differed by
     less than 2e-6. The exact engine gives Kaldi's bits.
 
     Args:
-        seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.
+        states: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.
         num_samples: number of samples in a frame.
 
     Returns:
         Noise, float32 of shape (..., num_samples).
     """
-    multipliers, increments = run_eagerly(_get_jumps)(num_samples, seeds.device)
-    seeds = seeds.unsqueeze(-1)
-    first = _draw_rand_r(seeds, multipliers[:3], increments[:3])
-    second = _draw_rand_r(seeds, multipliers[3:], increments[3:])
+    multipliers, increments = run_eagerly(_get_jumps)(num_samples, states.device)
+    states = states.unsqueeze(-1)
+    first = _draw_rand_r(states, multipliers[:3], increments[:3])
+    second = _draw_rand_r(states, multipliers[3:], increments[3:])
     # The operations are in place, so that they use a single buffer, which stays in the cache. Kaldi adds 1 to both
     # draws. Here, the second draw omits the 1, which changes the angle by less than the precision of float32.
     radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()

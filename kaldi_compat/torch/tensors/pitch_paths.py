@@ -46,8 +46,8 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
 def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Advance paths by one frame. For ``local`` (of this frame) and ``steps``, see :func:`_search`.
 
-    Return the costs (B, states) of the paths to each state, minus the lowest cost; the predecessor (B, states) of each
-    state; and the best state (B,).
+    Return the cost (B, states) of the cheapest path to each state, minus the lowest cost; the predecessor (B, states)
+    of each state; and the best state (B,).
     """
     before, predecessors = (costs[:, None, :] + steps).min(-1)
     costs = before + local
@@ -56,7 +56,7 @@ def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, 
 
 
 def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states (B,) of the previous frame and this frame. At the last frame, this state is ``best``."""
+    """Return the states (B,) of the previous frame and of this frame. The latter is ``best`` where ``last`` is True."""
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 

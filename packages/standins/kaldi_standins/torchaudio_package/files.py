@@ -71,7 +71,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 @functools.cache
 def _make_libsndfile_error() -> type[AudioFileError]:
-    """Return the class for errors of libsndfile, a subclass of soundfile's class, which torchaudio raises."""
+    """Return the class of libsndfile's errors, a subclass of the class of soundfile that torchaudio raises."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
@@ -128,7 +128,7 @@ def load(
         uri: path, open file, or the bytes of a file.
         frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. -1 for all.
-        normalize: True to return float32 in -1 to 1. False to return the integers or float64 of a plain WAV file.
+        normalize: True to return float32 in -1 to 1. False to return the numbers of a WAV file in their own type.
         channels_first: True to return (channels, T). False to return (T, channels).
         format, buffer_size: ignored.
         backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
@@ -225,7 +225,7 @@ def save(
         channels_first: False for samples (T, channels).
         format: file format of an open file, such as wav, flac, ogg or mp3. The suffix of a path names the format.
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
-        bits_per_sample: 8 to 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
+        bits_per_sample: 8, 16, 24, 32 or 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
         buffer_size: ignored.
         backend: see :func:`load`.
         compression: must be None, because soundfile does not support it.
@@ -269,7 +269,7 @@ def save(
 
 
 def set_audio_backend(backend: str | None) -> None:
-    """Do nothing: soundfile reads and writes all files. torchaudio 2.9 has removed this function.
+    """Do nothing: soundfile reads and writes all files. torchaudio 2.9 removed this function.
 
     Args:
         backend: name of a backend, such as "soundfile" or "sox_io"; ignored.
@@ -277,7 +277,7 @@ def set_audio_backend(backend: str | None) -> None:
 
 
 def list_audio_backends() -> list[str]:
-    """Return the names of the backends. torchaudio 2.9 has removed this function.
+    """Return the names of the backends. torchaudio 2.9 removed this function.
 
     >>> from kaldi_standins.torchaudio_package import list_audio_backends
     >>> list_audio_backends()
@@ -287,7 +287,7 @@ def list_audio_backends() -> list[str]:
 
 
 def get_audio_backend() -> str:
-    """Return the name of the backend. torchaudio 2.9 has removed this function.
+    """Return the name of the backend. torchaudio 2.9 removed this function.
 
     >>> from kaldi_standins.torchaudio_package import get_audio_backend
     >>> get_audio_backend()

@@ -108,7 +108,7 @@ def sliding_window_cmn(
 
 
 def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate") -> Tensor:
-    """Compute deltas as torchaudio does: slopes along the last axis, without the features.
+    """Compute deltas as torchaudio does: slopes along the last axis. The result does not contain the features.
 
     Args:
         specgram: features (..., dim, frames).
@@ -204,7 +204,7 @@ def mask_along_axis_iid(
 def _mask_range(
     batch: Tensor, max_length: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
 ) -> Tensor:
-    """Mask random ranges in ``batch``. ``draw`` returns one number from 0 to 1, or one for each spectrogram.
+    """Mask random ranges in ``batch``. ``draw`` returns one number in [0, 1), or one for each spectrogram.
 
     For the other arguments and the errors, see :func:`mask_along_axis`.
     """
@@ -244,7 +244,7 @@ def resample(
         beta: shape of the Kaiser window. None for torchaudio's default.
 
     Returns:
-        Samples (..., ceil(T * new_freq / orig_freq)).
+        Samples (..., ceil(T * new_freq / orig_freq)), or the waveform itself if the rates are equal.
 
     Raises:
         OptionError: a rate, the width or the method is invalid (a ValueError).
