@@ -272,7 +272,7 @@ def may_be_deltas(target: Doubles) -> bool:
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
     """Yield normalizations in sliding windows of the best length for an array, and by the running mean.
 
-    Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
+    At an edge of the features, Kaldi moves the window inward. Truncated windows, as in much public code, come last.
     The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
     is frame ``start`` of the features.
     """

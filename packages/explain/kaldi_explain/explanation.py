@@ -308,8 +308,8 @@ def _explain_by_search(
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Increase a tolerance for values (frames, columns) above 100, and reduce it if no column's deviation reaches 1."""
-    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
+    """Reduce a tolerance if no column's deviation reaches 1, or else increase it for ``values`` above 100."""
+    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0  # One frame keeps the tolerance unchanged.
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
 
