@@ -121,7 +121,7 @@ def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Compiled:
-    """Holds the modules that compiled code uses as attributes."""
+    """Holds, as attributes, the modules that compiled code uses."""
 
 
 _compiled = _Compiled()
