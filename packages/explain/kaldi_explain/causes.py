@@ -46,7 +46,7 @@ class WrongResult:
         given: the input of the implementation.
         result: the array that the implementation returns.
         expected: Kaldi's output.
-        tolerance: largest accepted error: absolute up to a value of 1, and relative above.
+        tolerance: largest accepted error. It is relative for values above 1, and otherwise absolute.
     """
 
     id: str
@@ -107,7 +107,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return absolute errors, or above 1, relative errors. The error of NaN or of a wrong infinity is infinite."""
+        """Return errors, relative for features above 1. The error of NaN or of a wrong infinity is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf

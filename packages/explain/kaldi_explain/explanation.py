@@ -198,8 +198,9 @@ def explain(
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
-        FeatureError: the features are not a numeric array of two dimensions, are empty, or contain NaN or infinity.
-        ArkError: a file cannot be read.
+        FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, cannot
+            be read from a text or ``.npz`` file, or cannot be mapped to the other features.
+        ArkError: any other file cannot be read.
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
             channels, or is shorter than 25 ms.
         OptionError: the tolerance or the sampling rate is out of range.

@@ -275,7 +275,7 @@ class Finder:
                 yield from self.begun[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options, and if near, also with the other named arrangements."""
+        """Yield the best starts with improved options, and near attempts also with the other named arrangements."""
         for start in self.begun[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
                 attempt = start.improve()

@@ -129,7 +129,7 @@ def find_simplest_map(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None,
     references: Sequence[Doubles] = (), earlier_maps: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
-    """Return the simplest map from features to an array with a residual within the tolerance.
+    """Return the simplest map from features to an array, among the maps whose residual is within the tolerance.
 
     If there is none, return the simplest map after which fewer than 10% of the values differ, or else the simplest map
     whose residual is within 25% of the smallest. A map with numbers for each column is returned only if after each

@@ -58,7 +58,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error of a value: absolute up to a value of 1, and relative above."""
+        """Largest accepted error of a value. It is relative for values above 1, and otherwise absolute."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
