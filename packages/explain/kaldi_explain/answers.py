@@ -52,7 +52,7 @@ class Answer:
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
     """Return the answer of a search. It also describes noise, pitch, unexplained places and guessed options.
 
-    ``settled`` is the candidate of ``attempt``, the search's best attempt, with all options and later steps.
+    ``attempt`` is the best attempt of the search, and ``settled`` its candidate with all options and later steps.
     ``tolerance`` is the largest difference that counts as explained.
     """
     sheet = attempt.search.sheet
@@ -107,8 +107,8 @@ def _complete_uncertain_answer(
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
     """Return True if features give all of an array except for named places, and chance cannot explain the result.
 
-    A tenth of the compared values may differ by more than 30 times the tolerance. The residual of the other values is
-    within the tolerance, or a named rounding explains it.
+    At most a tenth of the compared values may differ by more than 30 times the tolerance. The residual of the other
+    values must be within the tolerance. If a named rounding explains the differences, they may have any size.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
@@ -188,7 +188,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
     """Fit the candidate again, to only the columns that it explains exactly.
 
-    Return ``settled`` unchanged if these are all or under a quarter of the columns, or if the new fit is not exact.
+    Return ``settled`` unchanged if these are all columns or fewer than a quarter, or if the new fit is not exact.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -212,7 +212,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
     def compute_noisy_features(noise_std: float) -> Doubles:
-        """Return the features (frames, columns) with noise of the deviation ``noise_std``, in steps of int16."""
+        """Return the features (frames, columns) with noise of the standard deviation ``noise_std`` in int16 steps."""
         source = replace(candidate.source, make=lambda: samples + np.float32(noise_std) * noise)
         features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]

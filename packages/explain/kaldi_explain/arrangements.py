@@ -109,7 +109,7 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
 
     The orientations are the array (rows, columns), its transpose, and the array that a transposition would have given
-    if somebody reshaped the features instead. The third array is left out unless it is less than half as rough.
+    if somebody reshaped the features instead. The third is left out unless it is less than half as rough as the first.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -189,7 +189,7 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of frames joined without overlap.
+    """Yield the arrangements of frames joined without overlap that the correlations of columns suggest.
 
     In an array of joined frames, a column correlates most with the same column of the next joined frame.
     """
@@ -272,7 +272,7 @@ def may_be_deltas(target: Doubles) -> bool:
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
     """Yield normalizations in sliding windows of the best length for an array, and by the running mean.
 
-    Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
+    At an edge of the features, Kaldi moves the window inward. Truncated windows, as in much public code, come last.
     The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
     is frame ``start`` of the features.
     """
@@ -394,7 +394,7 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Detect an array's rounding. With fewer than 9 frames, or numbers above 60,000, it counts as not rounded."""
+    """Detect an array's rounding. With fewer than 9 frames, or magnitudes above 60,000, it counts as not rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)

@@ -107,7 +107,7 @@ class Candidate(FeatureModel):
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
-        """Return the columns of features (frames, columns) that :attr:`order` names, in this order.
+        """Return the columns of features (frames, columns) in the order :attr:`order`, or unchanged if it is None.
 
         Raise :class:`FeatureError` if a column is missing, because an option has changed the number of columns.
         """

@@ -46,7 +46,7 @@ class WrongResult:
         given: the input of the implementation.
         result: the array that the implementation returns.
         expected: Kaldi's output.
-        tolerance: largest accepted error, relative to values above 1.
+        tolerance: largest accepted error. It is relative for values above 1, and otherwise absolute.
     """
 
     id: str
@@ -86,7 +86,7 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" if only a feature's number of frames can be wrong."""
+        """Describe a wrong shape of the result. Return "" if it is right, or only a feature's frame count is wrong."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -107,7 +107,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return absolute errors, divided by features above 1. The error of NaN or of a wrong infinity is infinite."""
+        """Return errors, relative for features above 1. The error of NaN or of a wrong infinity is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf

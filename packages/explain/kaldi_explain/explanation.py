@@ -198,8 +198,9 @@ def explain(
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
-        FeatureError: the features are not a numeric array of two dimensions, are empty, or contain NaN or infinity.
-        ArkError: a file cannot be read.
+        FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, cannot
+            be read from a text or ``.npz`` file, or cannot be mapped to the other features.
+        ArkError: any other file cannot be read.
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
             channels, or is shorter than 25 ms.
         OptionError: the tolerance or the sampling rate is out of range.
@@ -308,8 +309,8 @@ def _explain_by_search(
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Increase a tolerance for values (frames, columns) above 100, and reduce it if no column's deviation reaches 1."""
-    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
+    """Reduce a tolerance if no column's deviation reaches 1, or else increase it for ``values`` above 100."""
+    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0  # One frame keeps the tolerance unchanged.
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
 

@@ -96,7 +96,7 @@ def _load_features_array(name: str) -> Any:
 
 
 def _read_text_file(name: str) -> Any:
-    """Return the array (rows, columns) of a text file. A ``.csv`` file has commas, other files have white space.
+    """Return the array (rows, columns) of a text file. ``.csv`` files are separated by commas, others by white space.
 
     Raise :class:`FeatureError` if the file cannot be read, or contains anything but numbers.
     """

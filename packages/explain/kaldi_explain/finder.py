@@ -179,7 +179,7 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if the attempt does not explain the array.
 
-        An attempt that is not near the array, or with ``is_start`` not equal to it, is tried only with dithering.
+        Only dithering is tried if the attempt is not near the array, or if a start (``is_start``) does not equal it.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -196,7 +196,7 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` of a dithered attempt, or None if dithering does not explain the array."""
+        """Return the :class:`Settled` candidate with dithering, or None if dithering does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
@@ -219,10 +219,10 @@ class Finder:
         self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_sources: int = 0,
         certain: float = THRESHOLDS.certain,
     ) -> list[Attempt]:  # fmt: skip
-        """Return the attempts with which ``searches`` for the array's features begin in ``sources``, the best first.
+        """Return the attempts, the best first, with which ``searches`` for the array's features begin in ``sources``.
 
-        ``max_sources`` is the number of the likeliest sources, which are searched as a whole. 0 selects all sources and
-        their parts. Parts are not considered if the score of a whole source is above ``certain``.
+        ``max_sources`` is the number of pairs of a search and a whole source that are tried, the likeliest first. 0
+        selects all pairs, and also parts of a source unless the score of the whole source is above ``certain``.
         """
         # The first two values sort the assumptions: timings of whole sources (False) first, then the highest scores.
         assumptions: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
@@ -262,7 +262,7 @@ class Finder:
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Yield attempts with reversed columns or parts of audio, if its energies fit the array but no feature does."""
+        """Yield attempts with reversed columns or parts of audio, if the audio's energies fit but no feature does."""
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
@@ -275,7 +275,7 @@ class Finder:
                 yield from self.begun[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options. A near attempt is also yielded with other arrangements."""
+        """Yield the best starts with improved options, and near attempts also with the other named arrangements."""
         for start in self.begun[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
                 attempt = start.improve()
@@ -374,7 +374,7 @@ class Finder:
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Yield attempts with amplified and clipped audio, if clipping reduces the cost by more than a fifth."""
+        """Yield attempts that cost a fifth less with audio amplified and clipped, or clipped below its peak."""
         for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = attempt.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
@@ -413,7 +413,7 @@ class Finder:
     def _search_resampled(self, share: float) -> Iterator[Attempt]:
         """Yield attempts with resampled audio, if resampling leaves at most the share ``share`` of the cost.
 
-        An FFT resampler finds the two likeliest rates. All resamplers are then tried, and the two best are yielded.
+        An FFT resampler finds the two likeliest rates. For both, all resamplers are tried, and the best two are used.
         """
         best_of, is_certain = dict[Search, Attempt](), share <= THRESHOLDS.much_better
         for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:

@@ -129,9 +129,9 @@ def find_simplest_map(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None,
     references: Sequence[Doubles] = (), earlier_maps: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
-    """Return the simplest map from features to an array whose residual is below the tolerance.
+    """Return the simplest map from features to an array, among the maps whose residual is within the tolerance.
 
-    If there is none, return the simplest map after which less than 10% of the values differ, or else the simplest map
+    If there is none, return the simplest map after which fewer than 10% of the values differ, or else the simplest map
     whose residual is within 25% of the smallest. A map with numbers for each column is returned only if after each
     simpler map, at least 10% of the values differ. If several values of the array are equal to its smallest or largest
     value, the mapped features are clipped to this value.

@@ -58,7 +58,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error of a value, relative to values above 1."""
+        """Largest accepted error of a value. It is relative for values above 1, and otherwise absolute."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
@@ -69,7 +69,7 @@ class Vector:
 
         Returns:
             The grade and the description. "bits" means equal numbers, "1e-5" a relative error of at most 1e-5 (absolute
-            for numbers below 1), and "1e-3" an error of at most :attr:`tolerance`.
+            for numbers below 1), and "1e-3" an error of at most :attr:`tolerance`. Integers must be equal.
         """
         array, expected = np.asarray(result), self.expected
         if array.dtype.kind not in "biuf":
@@ -137,8 +137,8 @@ class Scorecard:
     @property
     def passed(self) -> bool:
         """True if at least one vector is supported, and no supported vector is wrong or fails."""
-        supported = [result.grade for result in self.results if result.grade != "not supported"]
-        return bool(supported) and all(grade in PASSED for grade in supported)
+        supported_grades = [result.grade for result in self.results if result.grade != "not supported"]
+        return bool(supported_grades) and all(grade in PASSED for grade in supported_grades)
 
     def counts(self) -> dict[int, dict[str, int]]:
         """Count the vectors of each level and grade, and return ``counts[level][grade]``."""

@@ -105,7 +105,7 @@ class FeatureModel:
         return dataclasses.replace(self, options=options, **attributes)
 
     def get(self, name: str) -> Any:
-        """Return the value of the option or attribute ``name``."""
+        """Return the value of the option or attribute ``name``, or its default. See :meth:`get_default`."""
         if name in self.options:
             return self.options[name]
         return getattr(self, name) if name in self.__dataclass_fields__ else self.get_default(name)
@@ -129,7 +129,8 @@ class FeatureModel:
         return [*self.describe_settings_by_name().values()]
 
     def __str__(self) -> str:
-        """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
+        """Describe the model by its kind, and by the options and attributes that differ from Kaldi's defaults."""
+        # Only descriptions of options have the form name=value.
         options = [setting for setting in self.list_settings() if "=" in setting]
         attributes = [setting for setting in self.list_settings() if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])

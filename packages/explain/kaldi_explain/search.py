@@ -147,7 +147,7 @@ class Search:
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without cells below the level of one-bit noise, where resamplers differ.
 
-        If most columns are loud, quiet columns are left out. In loud columns, means replace the quiet cells.
+        In loud columns, means replace the quiet cells. Quiet columns are left out. If most are quiet, nothing changes.
         """
         plain, values = candidate.remove_levels(), self._values
         is_loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
@@ -209,7 +209,7 @@ class Search:
     # The following methods choose the candidates with which the search begins.
 
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidate of each kind of features with as many columns as the array, at most five.
+        """Return at most five candidates: the best of each kind of features that has as many columns as the array.
 
         The best kinds come first. The features are computed from ``source`` at the likely ``timings`` of the rows.
         """
@@ -291,7 +291,7 @@ class Search:
     # The following methods improve a candidate.
 
     def improve_candidate(self, candidate: Candidate) -> Candidate:
-        """Change options of a candidate until no change helps or the stage's budget ends, and return the result.
+        """Change options of a candidate until the cost hardly falls or the stage's budget ends, and return the result.
 
         Changes of one option are tried first. When little is unexplained, options that can compensate for each other
         are changed together: the frames, and the filters with the preparation of the samples.
@@ -385,7 +385,7 @@ class Search:
             yield from (changes | {"window": window} | framing for framing in other.list_framing_changes())
 
     def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes of mel filters and their edges, together with changes of preemphasis and DC removal."""
+        """Yield changes of mel filters and their edges, alone and with changes of preemphasis and DC removal."""
         joint: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if has_option(candidate.kind, "mel"):
             for mel in SHAPES:
@@ -461,7 +461,8 @@ class Search:
     def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
         """Return the candidate with fitted values of the numeric options ``names``, rounded if the cost allows it.
 
-        The fit begins with estimated filter edges. Each iteration changes all options by steps from least squares.
+        The fit begins with estimated filter edges. Each iteration changes all options by steps from least squares. A
+        candidate that the fit does not improve is returned unchanged.
         """
         names = [name for name in names if has_option(candidate.kind, name)]
         best = self.find_best_candidate((candidate, *map(candidate.change, self._list_estimated_edges(candidate))))

@@ -47,7 +47,7 @@ class AudioSource:
 
     @functools.cached_property
     def full_scale(self) -> float:
-        """Full scale of the samples: 1 for samples in -1 to 1, and 32768 for samples of 16 bits."""
+        """Full scale of the samples: 32768 if a magnitude exceeds 2, as in 16-bit audio, or else 1."""
         return 32768.0 if np.abs(self.samples).max() > 2 else 1.0
 
     @functools.cached_property
@@ -135,7 +135,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 
 
 def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
-    """Count the samples (channels, T) in runs of at least three that equal the maximum or minimum of their channel."""
+    """Count samples (channels, T) in runs of three or more at the maximum or minimum of a channel that varies."""
     extremes = (recording == recording.max(-1, keepdims=True)) | (recording == recording.min(-1, keepdims=True))
     varies = recording.max(-1) > recording.min(-1)
     same = extremes[:, 1:] & extremes[:, :-1] & (recording[:, 1:] == recording[:, :-1]) & varies[:, None]

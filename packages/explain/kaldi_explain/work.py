@@ -44,7 +44,7 @@ class Budget:
         return self._read_seconds() > self._end_of_stage
 
     def is_search_over(self) -> bool:
-        """Return True if the search has used its share of the budget. ``is_exhausted`` and ``is_slow`` record this."""
+        """Return True if the search's budget is used up. Set ``is_exhausted``, and ``is_slow`` if time ran out."""
         is_over = self._read_seconds() > self._end_of_search
         self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over

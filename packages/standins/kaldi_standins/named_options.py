@@ -140,9 +140,9 @@ def make_fields(
     Args:
         our_type: the dataclass of kaldi-compat.
         names: names of the options in ``our_type``.
-        meanings: maps names to descriptions that replace kaldi-compat's descriptions.
-        renamed: maps names to different names of the fields.
-        defaults: defaults that replace kaldi-compat's defaults, by name.
+        meanings: maps names of fields to descriptions that replace kaldi-compat's descriptions.
+        renamed: maps names of options to different names of their fields.
+        defaults: defaults that replace kaldi-compat's defaults, by the name of the option.
     """
     ours = {field.name: field for field in dataclasses.fields(our_type)}
     fields = [(renamed.get(name, name), defaults.get(name, ours[name].default), ours[name]) for name in names]

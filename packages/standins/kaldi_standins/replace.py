@@ -156,7 +156,7 @@ class Finder:
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec that loads the stand-in's module or completes the original, or None for any other module.
 
-        Raise ModuleNotFoundError if the stand-in lacks the module ``fullname``.
+        Raise ModuleNotFoundError if the stand-in replaces the whole library and lacks the module ``fullname``.
         """
         ours = self._find_stand_in(fullname)
         if ours is None:
@@ -179,7 +179,7 @@ class Finder:
         return importlib.util.spec_from_loader(fullname, alias)
 
     def replace_loaded_modules(self) -> None:
-        """Remove or complete replaced modules that are already imported, and warn that importers keep the originals."""
+        """Remove or complete replaced modules that are already imported, and warn of originals that importers keep."""
         stale = []
         for name, module in list(sys.modules.items()):
             ours = self._find_stand_in(name)
@@ -204,7 +204,7 @@ class Finder:
             )
 
     def _find_stand_in(self, fullname: str) -> str | None:
-        """Return the name of the stand-in's module for a replaced module or its submodule, or None for others."""
+        """Return the name of the stand-in's module for a replaced module or its submodule, or else None."""
         package, suffix = fullname, ""
         while package:
             if package in self.modules:

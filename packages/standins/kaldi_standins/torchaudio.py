@@ -121,7 +121,7 @@ def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Compiled:
-    """Holds the modules that compiled code uses as attributes."""
+    """Holds, as attributes, the modules that compiled code uses."""
 
 
 _compiled = _Compiled()
@@ -129,7 +129,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` that holds the module for the arguments. Add a new module."""
+    """Return the name of the attribute of ``_compiled`` that holds the arguments' module. Create it if needed."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -263,7 +263,7 @@ def spectrogram(
 
     Args:
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
-        channel: the channel, from 0 on. -1 also selects the first channel.
+        channel: index of the channel. A negative index also selects the first channel.
         min_duration: duration in seconds. Shorter audio gives an empty tensor of shape (0,).
         subtract_mean: True to subtract each column's mean.
 
@@ -273,7 +273,7 @@ def spectrogram(
         ``(frames, padded_window_size // 2 + 1)``. A batch gives ``(B, frames, ...)``, and a list gives a list.
 
     Raises:
-        WaveformError: the channel does not exist, the waveform has a wrong shape, or it is shorter than a frame.
+        WaveformError: the channel does not exist, or the waveform has a wrong shape or is shorter than a frame.
         OptionError: the options are invalid in Kaldi.
 
     >>> import torch
@@ -314,8 +314,9 @@ def fbank(
 ) -> Any:
     """Compute log-mel filter bank features like ``torchaudio.compliance.kaldi.fbank``.
 
-    Arguments, results and errors are as in :func:`spectrogram`, with the fields of
-    :class:`~kaldi_compat.options.spectral.FbankOptions`. ``vtln_warp`` is the VTLN factor.
+    Arguments, results and errors are as in :func:`spectrogram`, with ``num_mel_bins`` columns, or one more with
+    ``use_energy``, and the fields of :class:`~kaldi_compat.options.spectral.FbankOptions`. ``vtln_warp`` is the VTLN
+    factor.
 
     >>> import torch
     >>> from kaldi_standins import torchaudio as kaldi
@@ -355,7 +356,7 @@ def mfcc(
 ) -> Any:
     """Compute mel-frequency cepstral coefficients like ``torchaudio.compliance.kaldi.mfcc``.
 
-    Arguments, results and errors are as in :func:`fbank`, with the fields of
+    Arguments, results and errors are as in :func:`fbank`, with ``num_ceps`` columns and the fields of
     :class:`~kaldi_compat.options.spectral.MfccOptions`.
 
     >>> import torch
@@ -376,7 +377,7 @@ def plp(
 ) -> Any:
     """Compute perceptual linear prediction (PLP) cepstra like ``compute-plp-feats``. torchaudio has no such function.
 
-    Arguments, results and errors are as in :func:`fbank`. ``options`` are the fields of
+    Arguments, results and errors are as in :func:`mfcc`. ``options`` are the other fields of
     :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
     >>> import torch

@@ -65,7 +65,7 @@ def _get_waveform_and_window_properties(
 ) -> tuple[Tensor, int, int, int]:
     """Return a channel (T,) of audio (channels, T), and the window's shift, size and padded size in samples.
 
-    Raise AssertionError if the channel does not exist, or an option is out of range.
+    Raise AssertionError if the channel does not exist, it is shorter than a frame, or an option is out of range.
     """
     channel = max(channel, 0)
     assert channel < len(waveform), f"channel {channel} does not exist: pass a channel from 0 to {len(waveform) - 1}"

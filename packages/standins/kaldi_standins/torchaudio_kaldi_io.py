@@ -39,7 +39,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
-        pipes, network: False to refuse commands, or URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a matrix.
@@ -57,7 +57,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
-        pipes, network: False to refuse commands, or URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a matrix.
@@ -75,7 +75,7 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
-        pipes, network: False to refuse commands, or URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector.
@@ -93,7 +93,7 @@ def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
-        pipes, network: False to refuse commands, or URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a vector.
@@ -111,7 +111,7 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
-        pipes, network: False to refuse commands, or URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
@@ -129,7 +129,7 @@ def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
-        pipes, network: False to refuse commands, or URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a vector of integers.

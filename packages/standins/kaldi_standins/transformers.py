@@ -100,7 +100,8 @@ class _Extractor:
     def _extract_fbank_features(self, waveform: Any, **parameters: Any) -> Any:
         """Return the features (frames, num_mel_bins) of the call's next utterance, which were computed before.
 
-        Outside of a call, compute the features of ``waveform``. Leave waveforms that are not mono to the original.
+        Outside of a call, compute the features of ``waveform``. Within a call, leave waveforms that are not mono, not
+        floats or too short to the original.
         """
         computed = _ready.get()
         if computed is None:

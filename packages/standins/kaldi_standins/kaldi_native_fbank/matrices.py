@@ -159,7 +159,7 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
-    """Join each frame with its neighbors, like Kaldi's ``splice-feats``. By default, there are 3 on each side.
+    """Join each frame with its neighbors, by default 3 on each side, like Kaldi's ``splice-feats``.
 
     Features (frames, dim) become features (frames, dim * (1 + left_context + right_context)).
 
@@ -225,7 +225,7 @@ class FeatureTransform:
         """Transform features (frames, dim), and return features (frames, output_dim).
 
         Raises:
-            FeatureError: the features do not have ``input_dim`` columns, or one column less.
+            FeatureError: the features have neither ``input_dim`` columns nor one column fewer.
         """
         return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 

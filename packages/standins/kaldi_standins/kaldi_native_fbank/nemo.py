@@ -108,7 +108,7 @@ class OnlineNemoFbank:
         Args:
             frame_index: number of the first frame, counted from 0.
             n: number of frames.
-            is_final: True to also use the samples after the last whole frame shift, if the audio has ended there.
+            is_final: True to compute the audio's last frame also from the samples after the last whole frame shift.
 
         Returns:
             Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not

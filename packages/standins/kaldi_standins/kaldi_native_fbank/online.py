@@ -170,7 +170,7 @@ class OnlineFeature(FrameStore):
         self._finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store the waiting frames, and with ``final`` also the last. Raise StreamError for a NaN."""
+        """Compute and store the waiting frames, and if ``final``, also the last frames. Raise StreamError for a NaN."""
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:

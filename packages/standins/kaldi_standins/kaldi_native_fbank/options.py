@@ -20,7 +20,7 @@ from kaldi_standins.named_options import Field, make_fields, make_options_class
 
 ENERGY = ("use_energy", "energy_floor", "raw_energy")
 EPSILON = 2.0**-23
-MEANINGS = {"window_type": f"window function; one of {', '.join(spectral.WINDOW_TYPES)}, hann (of a period)"}
+MEANINGS = {"window_type": f"window function; one of {', '.join(spectral.WINDOW_TYPES)}, hann (periodic)"}
 
 
 def _make_class(name: str, text: str, our_type: type[Any], *fields: Field, base: type = Options) -> Any:
@@ -54,10 +54,10 @@ MelBanksOptions = _make_class(
         num_mel_bins=25,  # The original's default. Options of features use 23.
     ),
     ("htk_mode", bool, False, "floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does"),
-    ("is_librosa", bool, False, "librosa's filters, not Kaldi's; they are used with ``low_freq`` 0"),
-    ("norm", str, "slaney", "with ``is_librosa``: filters of equal area; '' for equal height"),
-    ("use_slaney_mel_scale", bool, True, "with ``is_librosa``: Slaney's mel scale, not HTK's"),
-    ("floor_to_int_bin", bool, False, "with ``is_librosa``: round the edges of filters down to bins of the FFT"),
+    ("is_librosa", bool, False, "use librosa's filters instead of Kaldi's, usually with ``low_freq`` 0"),
+    ("norm", str, "slaney", "scale of librosa's filters: slaney for equal area; empty for equal height"),
+    ("use_slaney_mel_scale", bool, True, "use Slaney's mel scale for librosa's filters instead of HTK's"),
+    ("floor_to_int_bin", bool, False, "round the edges of librosa's filters down to FFT bins"),
     base=ListedOptions,
 )
 _FRAMES: Field = ("frame_opts", FrameExtractionOptions, FrameExtractionOptions, "how audio is cut into frames")
@@ -68,8 +68,8 @@ FbankOptions = _make_feature_class(
     _FRAMES,
     _MEL,
     *make_fields(spectral.FbankOptions, *ENERGY, "htk_compat", "use_log_fbank"),
-    ("use_log_floor", bool, True, "log of the energies floored at ``eps``, as in Kaldi; False adds ``eps``, as NeMo"),
-    ("eps", float, EPSILON, "floor of the energies, or added to them, before the log"),
+    ("use_log_floor", bool, True, "floor energies at ``eps`` before the log, as Kaldi; False adds ``eps``, as NeMo"),
+    ("eps", float, EPSILON, "floor of the energies, or constant that is added to them, before the log"),
     *make_fields(spectral.FbankOptions, "use_power"),
 )
 MfccOptions = _make_feature_class(
@@ -95,7 +95,7 @@ RawAudioSamplesOptions = _make_feature_class(
         lambda: FrameExtractionOptions(
             window_type="rectangular", dither=0, preemph_coeff=0, remove_dc_offset=False, round_to_power_of_two=False
         ),
-        "how audio is cut into frames; nothing is done to them by default",
+        "how audio is cut into frames, which are not processed further by default",
     ),
 )
 NemoFbankOptions = _make_feature_class(
@@ -105,7 +105,7 @@ NemoFbankOptions = _make_feature_class(
     ("num_mel_bins", int, 80, "number of mel bins"),
     *make_fields(spectral.MelFeatureOptions, "low_freq", "high_freq", low_freq=0.0),
     *make_fields(spectral.FrameOptions, "preemphasis_coefficient"),
-    ("buffered_capacity", int, 0, "most frames of a request, to which its audio is cut; 0 does not cut"),
+    ("buffered_capacity", int, 0, "if this many frames are requested, limit the audio to them; 0 for no limit"),
 )
 PitchExtractionOptions = _make_class(
     "PitchExtractionOptions",
@@ -126,7 +126,7 @@ PitchExtractionOptions = _make_class(
 )
 ProcessPitchOptions = _make_class(
     "ProcessPitchOptions",
-    "Features made of a pitch track: :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.",
+    "Features computed from a pitch track: :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.",
     pitch.ProcessPitchOptions,
     *make_fields(pitch.ProcessPitchOptions, *(field.name for field in dataclasses.fields(pitch.ProcessPitchOptions))),
     base=ProcessPitchBase,
@@ -142,26 +142,26 @@ DeltaOptions = _make_class(
     "Options of :func:`compute_deltas`.",
     object,
     ("order", int, 2, "order of the highest delta"),
-    ("window", int, 2, "frames on each side from which the delta is computed"),
+    ("window", int, 2, "number of frames on each side from which a delta is computed"),
 )
 SpliceOptions = _make_class(
     "SpliceOptions",
     "Options of :func:`splice_frames`.",
     object,
-    ("left_context", int, 3, "frames before each frame"),
-    ("right_context", int, 3, "frames after each frame"),
+    ("left_context", int, 3, "number of frames that precede each frame"),
+    ("right_context", int, 3, "number of frames that follow each frame"),
 )
 StftConfig = _make_class(
     "StftConfig",
     "Options of :class:`Stft` and :class:`IStft`.",
     object,
-    ("n_fft", int, dataclasses.MISSING, "points of the FFT, even"),
+    ("n_fft", int, dataclasses.MISSING, "number of FFT points, which must be even"),
     ("hop_length", int, dataclasses.MISSING, "samples from the start of one frame to the start of the next"),
-    ("win_length", int, dataclasses.MISSING, "samples of the window"),
-    ("window_type", str, "", "window function, such as hann; none if empty"),
+    ("win_length", int, dataclasses.MISSING, "length of the window in samples"),
+    ("window_type", str, "", "window function, such as hann; no window if empty"),
     ("center", bool, True, "pad the audio by ``n_fft // 2`` samples at both ends"),
     ("pad_mode", str, "reflect", "reflect, replicate or constant (zeros)"),
     ("normalized", bool, False, "scale the spectrum by ``1 / sqrt(n_fft)``"),
-    ("window", list, list, "the window's samples, in place of ``window_type``"),
+    ("window", list, list, "samples of the window, which replaces ``window_type``"),
     base=StftBase,
 )

@@ -22,7 +22,7 @@ class FrameExtractionOptions(ListedOptions):
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         remove_dc_offset: subtract the mean of each frame first.
-        window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman, hann (of a period).
+        window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman, hann (periodic).
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         blackman_coeff: constant term of the Blackman window.
         snip_edges: keep only frames that lie wholly in the audio; false reflects the audio at its ends.
@@ -50,10 +50,10 @@ class MelBanksOptions(ListedOptions):
         vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from high_freq.
         debug_mel: log each mel bin's first FFT bin and weights, and print the energies of each frame.
         htk_mode: floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does.
-        is_librosa: librosa's filters, not Kaldi's; they are used with ``low_freq`` 0.
-        norm: with ``is_librosa``: filters of equal area; '' for equal height.
-        use_slaney_mel_scale: with ``is_librosa``: Slaney's mel scale, not HTK's.
-        floor_to_int_bin: with ``is_librosa``: round the edges of filters down to bins of the FFT.
+        is_librosa: use librosa's filters instead of Kaldi's, usually with ``low_freq`` 0.
+        norm: scale of librosa's filters: slaney for equal area; empty for equal height.
+        use_slaney_mel_scale: use Slaney's mel scale for librosa's filters instead of HTK's.
+        floor_to_int_bin: round the edges of librosa's filters down to FFT bins.
     """
     num_bins: int = ...
     low_freq: float = ...
@@ -79,8 +79,8 @@ class FbankOptions(ListedOptions):
         raw_energy: energy before preemphasis and windowing.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         use_log_fbank: log of the mel energies, not the energies themselves.
-        use_log_floor: log of the energies floored at ``eps``, as in Kaldi; False adds ``eps``, as NeMo.
-        eps: floor of the energies, or added to them, before the log.
+        use_log_floor: floor energies at ``eps`` before the log, as Kaldi; False adds ``eps``, as NeMo.
+        eps: floor of the energies, or constant that is added to them, before the log.
         use_power: power spectrum, not magnitude.
     """
     frame_opts: FrameExtractionOptions = ...
@@ -133,7 +133,7 @@ class RawAudioSamplesOptions(ListedOptions):
     """Options of :class:`OnlineRawAudioSamples`.
 
     Attributes:
-        frame_opts: how audio is cut into frames; nothing is done to them by default.
+        frame_opts: how audio is cut into frames, which are not processed further by default.
     """
     frame_opts: FrameExtractionOptions = ...
 
@@ -149,7 +149,7 @@ class NemoFbankOptions(ListedOptions):
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
-        buffered_capacity: most frames of a request, to which its audio is cut; 0 does not cut.
+        buffered_capacity: if this many frames are requested, limit the audio to them; 0 for no limit.
     """
     samp_freq: float = ...
     frame_shift_ms: float = ...
@@ -209,7 +209,7 @@ class PitchExtractionOptions(PitchExtractionBase):
 
 @dataclass(eq=False)
 class ProcessPitchOptions(ProcessPitchBase):
-    """Features made of a pitch track: :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.
+    """Features computed from a pitch track: :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.
 
     Attributes:
         pitch_scale: factor on the normalized log pitch.
@@ -257,7 +257,7 @@ class DeltaOptions(Options):
 
     Attributes:
         order: order of the highest delta.
-        window: frames on each side from which the delta is computed.
+        window: number of frames on each side from which a delta is computed.
     """
     order: int = ...
     window: int = ...
@@ -267,8 +267,8 @@ class SpliceOptions(Options):
     """Options of :func:`splice_frames`.
 
     Attributes:
-        left_context: frames before each frame.
-        right_context: frames after each frame.
+        left_context: number of frames that precede each frame.
+        right_context: number of frames that follow each frame.
     """
     left_context: int = ...
     right_context: int = ...
@@ -278,14 +278,14 @@ class StftConfig(StftBase):
     """Options of :class:`Stft` and :class:`IStft`.
 
     Attributes:
-        n_fft: points of the FFT, even.
+        n_fft: number of FFT points, which must be even.
         hop_length: samples from the start of one frame to the start of the next.
-        win_length: samples of the window.
-        window_type: window function, such as hann; none if empty.
+        win_length: length of the window in samples.
+        window_type: window function, such as hann; no window if empty.
         center: pad the audio by ``n_fft // 2`` samples at both ends.
         pad_mode: reflect, replicate or constant (zeros).
         normalized: scale the spectrum by ``1 / sqrt(n_fft)``.
-        window: the window's samples, in place of ``window_type``.
+        window: samples of the window, which replaces ``window_type``.
     """
     n_fft: int
     hop_length: int

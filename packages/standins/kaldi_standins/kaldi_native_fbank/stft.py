@@ -47,7 +47,7 @@ class Rfft:
         self._n, self._inverse = n, inverse
 
     def compute(self, d: Samples) -> list[float]:
-        """Return the spectrum of the samples ``d``, or with ``inverse`` the samples of the spectrum ``d``, times ``n``.
+        """Return the spectrum of the samples ``d``, or with ``inverse``, ``n`` times the samples of the spectrum ``d``.
 
         Raises:
             AudioError: ``d`` does not have ``n`` numbers.
