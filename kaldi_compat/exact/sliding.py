@@ -97,7 +97,7 @@ def normalize_by_windows(
         norm_vars: True to also divide by the standard deviation. A window of one frame then gives zeros.
 
     Returns:
-        The normalized features ``(frames, dim)``, and the variances ``(frames, dim)`` (empty without ``norm_vars``).
+        Normalized features, and variances before flooring (empty without ``norm_vars``), both ``(frames, dim)``.
     """
     doubles = features.astype(np.float64)
     sizes = (end - start)[:, None].astype(np.float64)

@@ -245,7 +245,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if no mode of torch reduces the precision of matrix products on ``x``.
+    """Return True if certainly no mode of torch reduces the precision of matrix products on ``x``.
 
     Also return True in an export to ONNX, where converting ``x`` to float64 would not help.
     """

@@ -78,12 +78,12 @@ class OnlineCmvn:
         self.reset()
 
     def reset(self) -> None:
-        """Discard the statistics of the speaker. The next frames begin an utterance of another speaker."""
+        """Discard the statistics of the speaker. The next frames begin an utterance of a new speaker."""
         self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
     def end_utterance(self) -> None:
-        """End the utterance. The next frames begin another utterance of the same speaker."""
+        """End the utterance. The next frames begin a new utterance of the same speaker."""
         self._speaker = self._seen  # Statistics of the speaker's earlier utterances, (2, dim + 1).
         self._sums = self._no_sums  # Sums and sums of squares of the frames in the window, (2, dim).
         self._recent = self._no_frames  # The frames in the window, (frames, dim).

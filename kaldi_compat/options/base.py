@@ -226,7 +226,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a different kind or range."""
+    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a wrong type or range."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):

@@ -132,7 +132,7 @@ class ProcessPitchOptions(BaseOptions):
     delta_window: int = option(2, "frames on each side from which the delta is computed", ge=1, lt=1000)
     delay: int = option(0, "delay of the features, in frames", ge=0, lt=1e7)
     add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")
-    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbors")
+    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its voicing-weighted mean")
     add_delta_pitch: bool = option(True, "output the delta of the log pitch")
     add_raw_log_pitch: bool = option(False, "output the log pitch itself")
 

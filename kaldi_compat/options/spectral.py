@@ -81,7 +81,7 @@ class FrameOptions(BaseOptions):
 
     @property
     def padded_window_size(self) -> int:
-        """Number of points of the FFT: ``window_size``, or the next power of two with ``round_to_power_of_two``."""
+        """Number of points of the FFT: ``window_size``, rounded up to a power of two if ``round_to_power_of_two``."""
         return 1 << (self.window_size - 1).bit_length() if self.round_to_power_of_two else self.window_size
 
     @property
@@ -110,7 +110,7 @@ class MelFeatureOptions(FrameOptions):
     )
     vtln_low: float = option(100.0, "lower inflection point of the piecewise linear VTLN warp", unit="Hz")
     vtln_high: float = option(
-        -500.0, "upper inflection point of the VTLN warp; negative is an offset from high_freq", unit="Hz"
+        -500.0, "upper inflection point of the VTLN warp; negative is an offset from the Nyquist frequency", unit="Hz"
     )
     debug_mel: bool = option(
         False, "log each mel bin's first FFT bin and weights, and print the energies of each frame"
@@ -207,6 +207,6 @@ class SpectrogramOptions(FrameOptions):
 
     @property
     def dim(self) -> int:
-        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or all numbers of the FFT."""
+        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or FFT points with ``return_raw_fft``."""
         points = self.padded_window_size
         return points if self.return_raw_fft else points // 2 + 1

@@ -47,7 +47,7 @@ class MelBanksOptions(ListedOptions):
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         vtln_low: lower inflection point of the piecewise linear VTLN warp, in Hz.
-        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from high_freq.
+        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from the Nyquist frequency.
         debug_mel: log each mel bin's first FFT bin and weights, and print the energies of each frame.
         htk_mode: floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does.
         is_librosa: librosa's filters, not Kaldi's; they are used with ``low_freq`` 0.
@@ -222,7 +222,7 @@ class ProcessPitchOptions(ProcessPitchBase):
         delta_window: frames on each side from which the delta is computed; at least 1 and less than 1000.
         delay: delay of the features, in frames; at least 0 and less than 1e+07.
         add_pov_feature: output the probability-of-voicing feature, a warped correlation.
-        add_normalized_log_pitch: output the log pitch minus its mean over voiced neighbors.
+        add_normalized_log_pitch: output the log pitch minus its voicing-weighted mean.
         add_delta_pitch: output the delta of the log pitch.
         add_raw_log_pitch: output the log pitch itself.
     """

@@ -43,7 +43,7 @@ class MelBanksOptions(Options):
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         vtln_low: lower inflection point of the piecewise linear VTLN warp, in Hz.
-        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from high_freq.
+        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from the Nyquist frequency.
         debug_mel: log each mel bin's first FFT bin and weights, and print the energies of each frame.
         htk_mode: drop the first FFT bin of the lowest mel bin, as HTK does if ``low_freq`` is not 0.
     """
