@@ -44,7 +44,7 @@ def make_batch(
         vtln_warp: one VTLN factor, or one for each utterance.
 
     Raises:
-        AudioError: the samples are not real numbers (T,), a length is negative, or an utterance is not in the samples.
+        AudioError: the samples are not real numbers (T,), a length is negative, or an utterance exceeds the samples.
     """
     audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)

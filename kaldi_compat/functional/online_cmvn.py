@@ -34,8 +34,8 @@ class OnlineCmvn:
 
     A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
-    corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and :meth:`reset` begins an
-    utterance of another speaker.
+    corpus are added. :meth:`end_utterance` begins a new utterance of the same speaker, and :meth:`reset` begins an
+    utterance of a new speaker.
 
     Args:
         statistics: ``(2, dim + 1)``: statistics of a corpus, such as the result of ``matrix-sum scp:cmvn.scp``.
@@ -113,7 +113,7 @@ class OnlineCmvn:
         """Normalize complete utterances that follow one another in an array. The next call begins a new utterance.
 
         Args:
-            features: ``(frames, dim)``, float32.
+            features: ``(frames, dim)``, float32. Without frames, the call does nothing.
             bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 

@@ -195,7 +195,7 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
 
     Raises:
         OptionError: the file cannot be read or is too long, or a line is not ``--name=value``, names an unknown option
-            or has an invalid value. The message names the line.
+            or has an invalid value. The message gives the number of such a line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
