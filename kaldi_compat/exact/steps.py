@@ -56,7 +56,7 @@ def _apply_window(
 ) -> tuple[Floats, Floats]:
     """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which lie in ``utterances``.
 
-    The log energies are undefined without ``use_energy``.
+    Without ``use_energy``, the log energies are not computed.
     """
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift

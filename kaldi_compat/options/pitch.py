@@ -50,7 +50,7 @@ class PitchOptions(BaseOptions):
     upsample_filter_width: int = option(5, "zeros on each side of the filter that interpolates correlations", gt=0)
     max_frames_latency: int = option(0, "maximum latency of the first pass, in frames; see simulate_first_pass_online")
     frames_per_chunk: int = option(
-        0, "process chunks of this many frames as online decoding does, which changes the energy; 0: all at once", ge=0
+        0, "process chunks of this many frames as online decoding does, which changes the energy; 0 for all audio", ge=0
     )
     simulate_first_pass_online: bool = option(
         False, "return the first output of online decoding for each chunk, not the final one"

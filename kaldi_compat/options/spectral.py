@@ -120,7 +120,7 @@ class MelFeatureOptions(FrameOptions):
         False, "accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0"
     )
     use_energy: bool = option(False, "use the frame's log energy", known_as=("append_energy", "energy"))
-    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
+    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 for none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class MfccOptions(MelFeatureOptions):
     num_ceps: int = option(
         13, "number of cepstral coefficients, C0 included", ge=1, known_as=("n_mfcc", "numcep", "num_cepstra", "n_ceps")
     )
-    cepstral_lifter: float = option(22.0, "liftering of the coefficients; 0 is none", known_as=("lifter", "ceplifter"))
+    cepstral_lifter: float = option(22.0, "liftering of the coefficients; 0 for none", known_as=("lifter", "ceplifter"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,7 +177,7 @@ class PlpOptions(MelFeatureOptions):
         13, "number of cepstral coefficients, C0 included", ge=1, known_as=("n_plp", "numcep", "num_cepstra", "n_ceps")
     )
     compress_factor: float = option(0.33333, "exponent of the intensity-to-loudness compression")
-    cepstral_lifter: int = option(22, "liftering of the coefficients; 0 is none", known_as=("lifter", "ceplifter"))
+    cepstral_lifter: int = option(22, "liftering of the coefficients; 0 for none", known_as=("lifter", "ceplifter"))
     cepstral_scale: float = option(1.0, "factor on all coefficients")
 
     def __post_init__(self) -> None:
@@ -201,7 +201,7 @@ class PlpOptions(MelFeatureOptions):
 class SpectrogramOptions(FrameOptions):
     """Options of the log power spectrum (Kaldi: SpectrogramOptions)."""
 
-    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
+    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 for none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
     return_raw_fft: bool = option(False, "real and imaginary parts of the FFT instead of the log power")
 
