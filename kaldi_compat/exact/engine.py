@@ -180,7 +180,7 @@ def select_implementation(plan: Plan) -> ModuleType:
 
 
 def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function that computes features of frames of a buffer, for repeated calls.
+    """Return a function for repeated calls, which computes the features of frames in a buffer.
 
     See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
     """

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 def compute_pov_feature(correlation: Array) -> Array:
-    """Warp each correlation ``n``, clipped to -1 to 1, to ``(1.0001 - n)^0.15 - 1``, which is nearly Gaussian."""
+    """Return ``(1.0001 - n)^0.15 - 1`` for each correlation ``n``, clipped to -1 to 1.
+
+    The distribution of the result is nearly Gaussian.
+    """
     clipped: Array = get_namespace(correlation).clip(to_float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
