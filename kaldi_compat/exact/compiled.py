@@ -78,9 +78,8 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
     # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
     # one of the results.
     tables = _make_plan_structure(plan, batch.warp_factors)
-    function = native.get_function(
-        "spectral_features", takes_addresses=True
-    )  # Addresses have no type: the caller checks.
+    # Addresses have no type, so the caller must pass arrays of the right types.
+    function = native.get_function("spectral_features", takes_addresses=True)
     if function(tables.address, audio.address, begin, end, get_address(out)):
         raise MemoryError(
             "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
@@ -121,7 +120,7 @@ class ChunkCall:
         vtln_warp: float,
         seeds: npt.NDArray[np.int32] | None,
     ) -> Floats:
-        """Compute the features of frames of a buffer's first ``length`` samples. The arguments are not checked.
+        """Compute the features of ``count`` frames from the samples in a buffer. The arguments are not checked.
 
         Args:
             buffer: samples, contiguous float32 (T,).

@@ -44,7 +44,7 @@ def make_batch(
         vtln_warp: one VTLN factor, or one for each utterance.
 
     Raises:
-        AudioError: the samples are not real numbers (T,), a length is negative, or an utterance is not in the samples.
+        AudioError: the samples are not real numbers (T,), a length is negative, or an utterance exceeds the samples.
     """
     audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
@@ -180,7 +180,7 @@ def select_implementation(plan: Plan) -> ModuleType:
 
 
 def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function that computes features of frames of a buffer, for repeated calls.
+    """Return a function for repeated calls, which computes the features of frames in a buffer.
 
     See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
     """

@@ -103,7 +103,7 @@ def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
 def _separate_even_and_odd(
     re: Floats, im: Floats, root_re: Floats, root_im: Floats, edge_factor: np.float32
 ) -> tuple[Floats, Floats]:
-    """Convert the FFT of the complex samples ``even + i * odd`` to the packed FFT of the signal, or convert it back.
+    """Convert the FFT of the complex samples ``even + i * odd`` to the packed FFT of the signal, or the reverse.
 
     The packed FFT has the layout of :func:`compute_packed_rfft`. Bins ``k`` and ``half - k`` of the result depend on
     bins ``k`` and ``half - k`` of the input, and are computed together.
@@ -142,7 +142,7 @@ def compute_roots(n: int) -> tuple[Floats, Floats]:
 
 
 def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
-    """Compute the split-radix FFT of complex points ``(..., n)``, a power of two, by decimation in frequency.
+    """Compute the split-radix FFT of complex points ``(..., n)`` by decimation in frequency. ``n`` is a power of two.
 
     Each step converts a block to three smaller blocks: a block of half the size for the even bins, and two blocks of a
     quarter of the size for bins ``4k + 1`` and ``4k + 3``. All blocks of one size are computed together, the largest

@@ -55,8 +55,8 @@ def compute_librosa_filters(
         Weights, float32 (points // 2 + 1, num_bins).
 
     Raises:
-        OptionError: the edges are out of order, there are fewer than 3 filters, a filter contains no FFT bin, or the
-            norm is unknown.
+        OptionError: the edges are out of order or out of range, there are fewer than 3 filters, a filter has no FFT
+            bin, or the norm is unknown.
     """
     nyquist = 0.5 * sample_frequency
     top = high_freq if high_freq > 0 else nyquist + high_freq

@@ -60,7 +60,7 @@ class VtlnWarp:
         """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies outside of ``low`` to ``high`` stay unchanged.
 
         Raises:
-            OptionError: an inflection point is outside of ``low`` to ``high``.
+            OptionError: an inflection point does not lie between ``low`` and ``high``.
         """
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
@@ -83,7 +83,7 @@ class VtlnWarp:
 def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
     """Return the warp by ``factor`` of filters from ``low`` to ``high`` Hz.
 
-    Raise OptionError unless the factor is positive and the cutoffs lie between ``low`` and ``high``.
+    Raise OptionError unless the factor is positive and the cutoffs lie in order between ``low`` and ``high``.
     """
     nyquist = F32(0.5) * F32(options.sample_frequency)
     lower = F32(options.vtln_low)
@@ -98,7 +98,7 @@ def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float3
 
 
 def _write_bins_to_log(weights: Floats) -> None:
-    """Write the first FFT bin and the weights of each mel bin to the log, in the format of Kaldi's ``--debug-mel``.
+    """Log the first FFT bin and the nonzero weights of each mel bin, in the format of Kaldi's ``--debug-mel``.
 
     ``weights`` are (fft_bins, num_mel_bins). An empty mel bin has the first FFT bin -1.
     """
@@ -125,13 +125,13 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
     """Compute the triangular mel filters of a feature (Kaldi: MelBanks).
 
     Args:
-        options: options of the mel filters and of the frames.
+        options: options of the mel filters and of the frames. With ``debug_mel``, the filters are also logged.
         vtln_warp: VTLN factor; 1 for no warp.
 
     Raises:
-        OptionError: the edge frequencies are out of order or above the Nyquist frequency, a mel bin has no FFT bin
-            (unless ``allow_empty_bins``), the FFT has an odd number of points, or the VTLN factor or cutoffs are
-            invalid. Kaldi refuses these options.
+        OptionError: the edge frequencies are out of order or not within 0 to the Nyquist frequency, a mel bin has no
+            FFT bin (unless ``allow_empty_bins``), the FFT has an odd number of points, or the VTLN factor or cutoffs
+            are invalid. Kaldi refuses these options.
     """
     points, num_bins = count_fft_points(options), options.num_mel_bins
     nyquist = F32(0.5) * F32(options.sample_frequency)

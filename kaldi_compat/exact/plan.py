@@ -91,7 +91,7 @@ class Plan:
 
     @functools.cached_property
     def first(self) -> int:
-        """Index of the first sample of the first frame. It is negative without ``snip_edges``, otherwise 0."""
+        """Index of the first sample of the first frame: 0 with ``snip_edges``, otherwise usually negative."""
         return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def compute_mel_table(self, vtln_warp: float) -> MelTable:
@@ -165,7 +165,7 @@ def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 
 
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
-    """Return a table with the nonzero weights of each mel filter.
+    """Return a table of the weights of each mel filter, from its first to its last nonzero weight.
 
     Args:
         weights: weights of the filters, float32 (fft_bins, num_mel_bins).

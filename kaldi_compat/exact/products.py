@@ -81,7 +81,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
             one matrix. The number of rows of a matrix decides the order of its sums.
 
     Returns:
-        The product (rows, n).
+        The product (rows, n). Rows outside of the bounds are undefined.
 
     Raises:
         ValueError: the shapes or the bounds do not match.
@@ -181,7 +181,7 @@ def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
 def _count_panel_terms(remaining: int, max_terms: int) -> int:
     """Return the number of terms in the next panel, at most ``max_terms``, if ``remaining`` terms are left.
 
-    OpenBLAS splits the last terms into two panels of similar size, the first a multiple of 16 terms.
+    As in OpenBLAS, the last two panels have similar sizes, and the first of the two has a multiple of 16 terms.
     """
     if remaining >= 2 * max_terms:
         return max_terms

@@ -177,9 +177,9 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
     Returns:
         The radii and the angles (in radians) of the pairs, both (n, pairs).
     """
-    factors, terms = compute_rand_r_jumps(pairs)
-    words = seeds[:, None] * factors[:, None] + terms[:, None]  # Six states for each pair, (6, n, pairs), modulo 2**32.
-    # Each draw joins 11, 10 and 10 bits of its three words. The factors have already shifted the words.
+    multipliers, increments = compute_rand_r_jumps(pairs)
+    words = seeds[:, None] * multipliers[:, None] + increments[:, None]  # Six words for each pair, (6, n, pairs).
+    # Each draw joins 11, 10 and 10 bits of its three words. The multipliers and increments have shifted the words.
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
     uniform_radius, turn = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
     return np.sqrt(np.float32(-2) * logf(uniform_radius)), (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
@@ -187,7 +187,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
-    """Return factors and increments (2, pairs) that map a ``rand_r()`` seed to the state before each pair of draws."""
+    """Return multipliers and increments (2, pairs) that map a ``rand_r()`` seed to the state before each pair."""
     powers, sums = _compute_congruence(_STEPS * pairs)
     starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
     return starts.view(np.int32)

@@ -1,4 +1,4 @@
-"""Audio at another sampling rate, with the bits of Kaldi's src/feat/resample.cc (LinearResample, ResampleWaveform)."""
+"""Resampling of audio, with the bits of Kaldi's src/feat/resample.cc (LinearResample, ResampleWaveform)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
     Args:
         rate_in, rate_out: sampling rates in Hz.
         cutoff: cutoff frequency in Hz, rounded to float32.
-        num_zeros: number of zero crossings of the sinc on each side of the window.
+        num_zeros: number of zero crossings of the sinc on each side of its center.
     """
     common = math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)

@@ -24,7 +24,7 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first_
     Args:
         values: ``(rows, ...)`` in double precision.
         start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
-            end lies before the start, the first sum is 0, but the rows that the bounds pass are added and subtracted.
+            first window ends before it starts, its sum is 0, but later sums still add and subtract the passed rows.
         first_sum: ``(...,)``: sum of the first window; None to add the rows of this window in order.
 
     Returns:
@@ -97,7 +97,7 @@ def normalize_by_windows(
         norm_vars: True to also divide by the standard deviation. A window of one frame then gives zeros.
 
     Returns:
-        The normalized features ``(frames, dim)``, and the variances ``(frames, dim)`` (empty without ``norm_vars``).
+        Normalized features, and variances before flooring (empty without ``norm_vars``), both ``(frames, dim)``.
     """
     doubles = features.astype(np.float64)
     sizes = (end - start)[:, None].astype(np.float64)

@@ -54,7 +54,10 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which lie in ``utterances``."""
+    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which lie in ``utterances``.
+
+    Without ``use_energy``, the log energies are not computed.
+    """
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]

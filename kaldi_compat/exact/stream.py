@@ -237,7 +237,7 @@ class ChunkStream(AudioFlow):
         return num_frames if num_frames > 0 else 0
 
     def compute_next_frames(self, count: int, seeds: SeedSource | None = None) -> Floats:
-        """Return the next ``count`` frames (count, dim), at most :attr:`num_ready_frames`.
+        """Return the features (count, dim) of the next ``count`` frames. ``count`` is at most :attr:`num_ready_frames`.
 
         For ``seeds``, see :meth:`advance`.
         """

@@ -146,7 +146,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
     """Check that an array or tensor stores its numbers in memory, without a mask, and return their kind.
 
     Returns:
-        NumPy's letter of the kind: "f" for floating point, "i" and "u" for integers with and without sign, "b" for
+        NumPy's letter for the kind: "f" for floating point, "i" and "u" for signed and unsigned integers, "b" for
         booleans, "c" for complex numbers; or a different letter, such as "U" for strings.
 
     Raises:
@@ -245,7 +245,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if no mode of torch reduces the precision of matrix products on ``x``.
+    """Return True if certainly no mode of torch reduces the precision of matrix products on ``x``.
 
     Also return True in an export to ONNX, where converting ``x`` to float64 would not help.
     """

@@ -35,8 +35,8 @@ def check_lengths(
         device.
 
     Raises:
-        error: the lengths are not integers, are not one for each row, are negative, or are larger than the axis. The
-            values of a tensor are checked only on the CPU, to avoid a wait, and never while the tensor is traced.
+        error: the lengths are not integers, lack values (device meta), are not one for each row, are negative or exceed
+            the axis. The values of a tensor are checked only on the CPU, to avoid a wait, and never while it is traced.
     """
     if lengths is None:
         return None

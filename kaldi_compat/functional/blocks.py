@@ -31,7 +31,7 @@ def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int
 
 
 def split_utterances(x: npt.NDArray[Any], bounds: Integers) -> list[npt.NDArray[Any]]:
-    """Split ``x`` (frames, columns) into utterances at ``bounds`` (utterances + 1,)."""
+    """Split ``x`` (frames, ...) into utterances at ``bounds`` (utterances + 1,)."""
     return [x[first:end] for first, end in itertools.pairwise(bounds.tolist())]
 
 

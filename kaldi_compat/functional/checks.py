@@ -97,7 +97,7 @@ def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 def name_conversion(samples: Any, *, to_tensor: bool) -> str:
     """Return the call that converts ``samples`` to audio: to a tensor if ``to_tensor`` is True, otherwise to an array.
 
-    Bytes are 16-bit samples, and strings are file names.
+    Bytes count as 16-bit samples. Strings and paths count as file names, which ``io_ark.load`` reads in both cases.
     """
     if isinstance(samples, (str, os.PathLike)):
         return "io_ark.load"
@@ -107,7 +107,7 @@ def name_conversion(samples: Any, *, to_tensor: bool) -> str:
 
 
 def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
-    """Return the error for a chunk of a stream that is not a tensor (``expects_tensor``), or not an array ``(T,)``."""
+    """Return the error for a chunk that is not a tensor, or, without ``expects_tensor``, not an array ``(T,)``."""
     if isinstance(chunk, np.ndarray) and not expects_tensor:
         return AudioError(
             f"a chunk must be an array (T,), not an array of shape {chunk.shape}: make a stream for each utterance"
@@ -334,7 +334,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         for 16-bit integers and empty arrays.
 
     Raises:
-        AudioError: integers exceed :data:`MAX_INTEGER`.
+        AudioError: integers, times ``scale``, exceed :data:`MAX_INTEGER`.
     """
     if not isinstance(samples, np.ndarray):
         import torch  # The import is fast, because the samples are a tensor.

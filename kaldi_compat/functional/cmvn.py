@@ -464,7 +464,7 @@ def online_cmvn(
     lengths: Any | None = None,
     **changes: Unpack[OnlineCmvnKeywords],
 ) -> Array:
-    """Normalize each frame by the mean (and variance) of the frames up to it (Kaldi: OnlineCmvn).
+    """Normalize each frame by the mean (and variance) of the window that ends with it (Kaldi: OnlineCmvn).
 
     An utterance is normalized as the first utterance of its speaker.
 

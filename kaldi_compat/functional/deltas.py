@@ -64,8 +64,8 @@ def count_delta_context(options: DeltaOptions) -> int:
 def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
     """Return the sums over j of ``weights[j]`` times frame ``t + j``, for ``count`` frames ``t`` from ``first`` on.
 
-    Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
-    weights, the frames are returned unchanged.
+    Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Frames
+    with a weight of 0 are skipped. Without weights, the frames are returned unchanged.
     """
     if not weights:
         frames: Array = features[..., first : first + count, :]

@@ -34,8 +34,8 @@ class OnlineCmvn:
 
     A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
-    corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and :meth:`reset` begins an
-    utterance of another speaker.
+    corpus are added. :meth:`end_utterance` begins a new utterance of the same speaker, and :meth:`reset` begins an
+    utterance of a new speaker.
 
     Args:
         statistics: ``(2, dim + 1)``: statistics of a corpus, such as the result of ``matrix-sum scp:cmvn.scp``.
@@ -78,12 +78,12 @@ class OnlineCmvn:
         self.reset()
 
     def reset(self) -> None:
-        """Discard the statistics of the speaker. The next frames begin an utterance of another speaker."""
+        """Discard the statistics of the speaker. The next frames begin an utterance of a new speaker."""
         self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
     def end_utterance(self) -> None:
-        """End the utterance. The next frames begin another utterance of the same speaker."""
+        """End the utterance. The next frames begin a new utterance of the same speaker."""
         self._speaker = self._seen  # Statistics of the speaker's earlier utterances, (2, dim + 1).
         self._sums = self._no_sums  # Sums and sums of squares of the frames in the window, (2, dim).
         self._recent = self._no_frames  # The frames in the window, (frames, dim).
@@ -113,7 +113,7 @@ class OnlineCmvn:
         """Normalize complete utterances that follow one another in an array. The next call begins a new utterance.
 
         Args:
-            features: ``(frames, dim)``, float32.
+            features: ``(frames, dim)``, float32. Without frames, the call does nothing.
             bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 

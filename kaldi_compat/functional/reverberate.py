@@ -160,7 +160,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         Signal of the same shape and dtype.
 
     Raises:
-        AudioError: the noise is empty, starts before the signal, or has an invalid signal-to-noise ratio.
+        AudioError: the noise is empty or not 1-D, starts a sample or more before the signal, or has an invalid SNR.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.reverberate import AdditiveSignal, add_noise

@@ -131,7 +131,7 @@ def pad_frames(
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames become ``value``.
 
     Returns:
-        ``(..., length, dim)``, or ``(..., n, dim)`` where ``n`` is a multiple of ``multiple``.
+        ``(..., length, dim)``, or ``(..., n, dim)`` where ``n`` is ``frames`` rounded up to a multiple of ``multiple``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.

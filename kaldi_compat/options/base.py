@@ -118,7 +118,7 @@ class BaseOptions:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
         for field in dataclasses.fields(cls):
-            if field.name not in vars(cls).get("__annotations__", {field.name}):  # Checked in the base class.
+            if field.name not in vars(cls).get("__annotations__", {field.name}):  # The base class has checked it.
                 continue
             if "option" not in field.metadata or type(field.default) not in TYPE_NAMES:
                 raise OptionError(
@@ -226,7 +226,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a different kind or range."""
+    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a wrong type or range."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):

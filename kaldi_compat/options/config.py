@@ -60,7 +60,7 @@ class Flag:
 
     @property
     def kind(self) -> str:
-        """Kaldi's name of the type: bool, int, float or string."""
+        """Kaldi's name for the type: bool, int, float or string."""
         return "string" if isinstance(self.default, str) else type(self.default).__name__
 
     @property
@@ -115,7 +115,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
-    """Parse a number as C++ does. Return None if the string is not a number, or if its magnitude is ``end`` or more."""
+    """Parse a number as C++ does. Return None for other strings and for finite magnitudes of ``end`` or more."""
     # Infinity and NaN are allowed. No other number contains an "n".
     if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):
         return None
@@ -158,7 +158,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
 
 
 def split_flag(argument: str) -> tuple[str, str | None]:
-    """Split ``--name=value`` into name and value, stripped of white space. Without ``=``, the value is None.
+    """Return the name and the stripped value of ``--name=value``. Without ``=``, the value is None.
 
     Raises:
         UsageError: the option has no name.
@@ -195,7 +195,7 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
 
     Raises:
         OptionError: the file cannot be read or is too long, or a line is not ``--name=value``, names an unknown option
-            or has an invalid value. The message names the line.
+            or has an invalid value. The message gives the number of such a line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
@@ -242,7 +242,7 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
         An instance of ``options``.
 
     Raises:
-        OptionError: the file cannot be read, names an unknown option, or has an invalid value.
+        OptionError: the file cannot be read, or an option in it or in ``changes`` is unknown or has an invalid value.
 
     >>> import tempfile
     >>> from kaldi_compat import FbankOptions, load_options

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 def __getattr__(name: str) -> type:
-    """Return an empty mixin class for a name that ends with Constructor, Keywords or Unpack (``constructors.pyi``)."""
+    """Return an empty class for a name that ends with Constructor, Keywords or Unpack (see ``constructors.pyi``)."""
     if not name.endswith(("Constructor", "Keywords", "Unpack")):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     mixin = type(name, (), {"__module__": __name__, "__doc__": "For type checkers; empty at run time."})

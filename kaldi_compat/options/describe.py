@@ -32,7 +32,7 @@ def make_signature(function: Callable[..., Any], options: type[Any] | None = Non
 
     Args:
         function: function or constructor that takes options by name.
-        options: dataclass of the options. If None, the signature is returned unchanged.
+        options: dataclass of the options, which also annotates a parameter ``options``. None for no change.
     """
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())

@@ -18,7 +18,7 @@ class FbankSettings:
     """The filter bank of a feature extractor.
 
     Attributes:
-        options: options of :class:`~kaldi_compat.Fbank` for audio in -1 to 1.
+        options: options of :class:`~kaldi_compat.Fbank` for audio on the scale -1 to 1.
         floor: floor of the mel energies before the log; 0 for Kaldi's floor.
     """
 

@@ -31,7 +31,7 @@ class PadFramesOptions(BaseOptions):
     """Options of the padding of frames to a fixed length, or to a multiple of a length."""
 
     length: int = option(
-        0, "number of frames after padding or cutting; 0 does not fix it", ge=0, le=MAX_FRAMES, known_as=("max_length",)
+        0, "number of frames after padding or cutting; 0 for any number", ge=0, le=MAX_FRAMES, known_as=("max_length",)
     )
     multiple: int = option(1, "the number of frames is padded to a multiple of this", ge=1, le=MAX_FRAMES)
     value: float = option(0.0, "value of the added frames", known_as=("padding_value",))

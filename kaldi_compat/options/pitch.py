@@ -50,7 +50,7 @@ class PitchOptions(BaseOptions):
     upsample_filter_width: int = option(5, "zeros on each side of the filter that interpolates correlations", gt=0)
     max_frames_latency: int = option(0, "maximum latency of the first pass, in frames; see simulate_first_pass_online")
     frames_per_chunk: int = option(
-        0, "process chunks of this many frames as online decoding does, which changes the energy; 0: all at once", ge=0
+        0, "process chunks of this many frames as online decoding does, which changes the energy; 0 for all audio", ge=0
     )
     simulate_first_pass_online: bool = option(
         False, "return the first output of online decoding for each chunk, not the final one"
@@ -132,7 +132,7 @@ class ProcessPitchOptions(BaseOptions):
     delta_window: int = option(2, "frames on each side from which the delta is computed", ge=1, lt=1000)
     delay: int = option(0, "delay of the features, in frames", ge=0, lt=1e7)
     add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")
-    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbors")
+    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its voicing-weighted mean")
     add_delta_pitch: bool = option(True, "output the delta of the log pitch")
     add_raw_log_pitch: bool = option(False, "output the log pitch itself")
 

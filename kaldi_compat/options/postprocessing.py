@@ -78,7 +78,7 @@ class SlidingCmvnOptions(BaseOptions):
     min_cmn_window: int = option(
         100, "minimum number of frames in the window at the start of an utterance; only if center is false"
     )
-    max_warnings: int = option(5, "limit of warnings about floored variances for each utterance; -1 is no limit")
+    max_warnings: int = option(5, "limit of warnings about floored variances for each utterance; -1 for no limit")
     norm_vars: bool = option(
         False, "also normalize the variance to one", known_as=("norm_variance", "var_norm", "std_norm")
     )
@@ -98,7 +98,7 @@ class VadOptions(BaseOptions):
     vad_energy_threshold: float = option(5.0, "constant term of the threshold on the log energy")
     vad_energy_mean_scale: float = option(0.5, "factor on the utterance's mean log energy in the threshold", ge=0)
     vad_frames_context: int = option(0, "frames on each side that contribute to the decision for a frame", ge=0)
-    vad_proportion_threshold: float = option(0.6, "fraction of these frames that must exceed the threshold", gt=0, lt=1)
+    vad_proportion_threshold: float = option(0.6, "fraction of the context that must exceed the threshold", gt=0, lt=1)
 
 
 class ReverberationOptions(BaseOptions):
@@ -108,9 +108,9 @@ class ReverberationOptions(BaseOptions):
         True, "shift the output back by the delay of the impulse response's peak and keep the input's length"
     )
     normalize_output: bool = option(True, "scale the output to the power of the input; not if volume is given")
-    volume: float = option(0.0, "factor on the output instead of normalizing it; 0 applies none")
+    volume: float = option(0.0, "factor on the output instead of normalizing it; 0 for none")
     duration: float = option(
         0.0,
-        "length of the output: cut, or filled by repeating the signal; 0 or less: as shift_output determines",
+        "length of the output: cut, or filled by repeating the signal; 0 or less leaves it to shift_output",
         unit="seconds",
     )

@@ -81,7 +81,7 @@ class FrameOptions(BaseOptions):
 
     @property
     def padded_window_size(self) -> int:
-        """Number of points of the FFT: ``window_size``, or the next power of two with ``round_to_power_of_two``."""
+        """Number of points of the FFT: ``window_size``, rounded up to a power of two if ``round_to_power_of_two``."""
         return 1 << (self.window_size - 1).bit_length() if self.round_to_power_of_two else self.window_size
 
     @property
@@ -110,7 +110,7 @@ class MelFeatureOptions(FrameOptions):
     )
     vtln_low: float = option(100.0, "lower inflection point of the piecewise linear VTLN warp", unit="Hz")
     vtln_high: float = option(
-        -500.0, "upper inflection point of the VTLN warp; negative is an offset from high_freq", unit="Hz"
+        -500.0, "upper inflection point of the VTLN warp; negative is an offset from the Nyquist frequency", unit="Hz"
     )
     debug_mel: bool = option(
         False, "log each mel bin's first FFT bin and weights, and print the energies of each frame"
@@ -120,7 +120,7 @@ class MelFeatureOptions(FrameOptions):
         False, "accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0"
     )
     use_energy: bool = option(False, "use the frame's log energy", known_as=("append_energy", "energy"))
-    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
+    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 for none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class MfccOptions(MelFeatureOptions):
     num_ceps: int = option(
         13, "number of cepstral coefficients, C0 included", ge=1, known_as=("n_mfcc", "numcep", "num_cepstra", "n_ceps")
     )
-    cepstral_lifter: float = option(22.0, "liftering of the coefficients; 0 is none", known_as=("lifter", "ceplifter"))
+    cepstral_lifter: float = option(22.0, "liftering of the coefficients; 0 for none", known_as=("lifter", "ceplifter"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,7 +177,7 @@ class PlpOptions(MelFeatureOptions):
         13, "number of cepstral coefficients, C0 included", ge=1, known_as=("n_plp", "numcep", "num_cepstra", "n_ceps")
     )
     compress_factor: float = option(0.33333, "exponent of the intensity-to-loudness compression")
-    cepstral_lifter: int = option(22, "liftering of the coefficients; 0 is none", known_as=("lifter", "ceplifter"))
+    cepstral_lifter: int = option(22, "liftering of the coefficients; 0 for none", known_as=("lifter", "ceplifter"))
     cepstral_scale: float = option(1.0, "factor on all coefficients")
 
     def __post_init__(self) -> None:
@@ -201,12 +201,12 @@ class PlpOptions(MelFeatureOptions):
 class SpectrogramOptions(FrameOptions):
     """Options of the log power spectrum (Kaldi: SpectrogramOptions)."""
 
-    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
+    energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 for none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
     return_raw_fft: bool = option(False, "real and imaginary parts of the FFT instead of the log power")
 
     @property
     def dim(self) -> int:
-        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or all numbers of the FFT."""
+        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or FFT points with ``return_raw_fft``."""
         points = self.padded_window_size
         return points if self.return_raw_fft else points // 2 + 1

@@ -206,7 +206,7 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
     Args:
         times: float32, in seconds, of any shape.
         cutoff: cutoff frequency in Hz.
-        num_zeros: number of zero crossings of the sinc on each side of the window.
+        num_zeros: number of zero crossings of the sinc on each side of its center.
 
     Returns:
         float32, of the shape of ``times``.

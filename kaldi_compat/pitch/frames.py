@@ -284,7 +284,7 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     """Return the samples of frames with preemphasis, one frame after the other: (count * span,).
 
     Args:
-        signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``.
+        signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``. Samples outside become zero.
         first, count: first sample of the first frame (it may be negative), and number of frames.
         constants: the tracker's numbers and tables.
     """

@@ -281,7 +281,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
         options: options of the interpolation.
 
     Raises:
-        MemoryError: the memory for the moves of the longest utterance cannot be allocated.
+        MemoryError: the memory for the paths of the longest utterance cannot be allocated.
     """
     reach, interval = _compute_reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)

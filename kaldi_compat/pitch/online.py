@@ -124,10 +124,10 @@ def compute_first_pass_features(
 
 
 def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
-    """Yield the best path after each chunk, the number of its frames that are ready, and True if the audio has ended.
+    """Yield the best path after each chunk that adds frames, its number of ready frames, and True at the audio's end.
 
-    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. Each step changes
-    the yielded path in place.
+    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. At the end of
+    the audio, all frames are ready. Each step changes the yielded path in place.
     """
     constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)

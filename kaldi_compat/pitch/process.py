@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 def compute_pov_feature(correlation: Array) -> Array:
-    """Warp each correlation ``n``, clipped to -1 to 1, to ``(1.0001 - n)^0.15 - 1``, which is nearly Gaussian."""
+    """Return ``(1.0001 - n)^0.15 - 1`` for each correlation ``n``, clipped to -1 to 1.
+
+    The distribution of the result is nearly Gaussian.
+    """
     clipped: Array = get_namespace(correlation).clip(to_float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
@@ -258,12 +261,12 @@ def process_utterances(
         normalized: Floats = log_pitches - compute_window_means(weight, weight * log_pitches, bounds, left, right)
         return normalized
 
-    def compute_slopes() -> Floats:
+    def compute_deltas() -> Floats:
         """Return the deltas (rows,) of the log pitch."""
         return append_deltas(log_pitches[:, None], bounds, make_pitch_deltas(options).options)[:, 1]
 
     noise = draw_standard_normal(log_pitches, generator) if options.add_delta_pitch else None
-    processed = _compute_columns(features[:, 0], log_pitches, options, normalize_pitch, compute_slopes, noise)
+    processed = _compute_columns(features[:, 0], log_pitches, options, normalize_pitch, compute_deltas, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
         return processed, counts
@@ -317,12 +320,12 @@ def compute_undelayed_features(
         left, right = options.normalization_left_context, options.normalization_right_context
         return normalize_log_pitch(features, left, right, lengths)
 
-    def compute_slopes() -> Array:
+    def compute_deltas() -> Array:
         """Return the deltas (..., frames) of the log pitch."""
         delta_options, filters = deltas or make_pitch_deltas(options, choose_precision(log_pitches))
         return add_deltas(log_pitches[..., None], delta_options, lengths=lengths, filters=filters)[..., 1]
 
-    return _compute_columns(features[..., 0], log_pitches, options, normalize_pitch, compute_slopes, noise)
+    return _compute_columns(features[..., 0], log_pitches, options, normalize_pitch, compute_deltas, noise)
 
 
 def _compute_columns(
@@ -330,7 +333,7 @@ def _compute_columns(
     log_pitches: Array,
     options: ProcessPitchOptions,
     normalize_pitch: Callable[[], Array],
-    compute_slopes: Callable[[], Array],
+    compute_deltas: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
     """Return the columns that the options select: (..., frames, columns).
@@ -338,7 +341,7 @@ def _compute_columns(
     Args:
         correlation, log_pitches: (..., frames): correlation, and log pitch.
         options: options of the processing.
-        normalize_pitch, compute_slopes: functions that return the normalized log pitch and the deltas of the log
+        normalize_pitch, compute_deltas: functions that return the normalized log pitch and the deltas of the log
             pitch. They are called only for columns that the options select.
         noise: (..., frames): noise on the deltas, to be scaled by ``delta_pitch_noise_stddev``; None for no noise.
     """
@@ -348,8 +351,8 @@ def _compute_columns(
     if options.add_normalized_log_pitch:
         columns.append(normalize_pitch() * options.pitch_scale)
     if options.add_delta_pitch:
-        slope = compute_slopes() if noise is None else compute_slopes() + noise * options.delta_pitch_noise_stddev
-        columns.append(slope * options.delta_pitch_scale)
+        delta = compute_deltas() if noise is None else compute_deltas() + noise * options.delta_pitch_noise_stddev
+        columns.append(delta * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
         columns.append(log_pitches)
     processed: Array = get_namespace(log_pitches).stack(columns, -1)

@@ -39,7 +39,7 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Smooth ``values`` (n,): replace each value with the mean of ``size`` neighbors, except near both ends."""
+    """Smooth ``values`` (n,): replace each value with the mean of ``size`` values around it, except near the ends."""
     reach = (size - 1) // 2  # Number of neighbors on each side.
     inside = slice(reach, len(values) - reach)
     if reach == 0 or len(values) <= 2 * reach:
@@ -96,7 +96,7 @@ def smooth_pitch(
 
 
 def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True for float32 features (rows, columns) with probabilities in 0 to 1 and positive, normal pitches."""
+    """Return True for float32 features (rows, columns) with probabilities in 0 to 1 and pitches of at least 2**-126."""
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]

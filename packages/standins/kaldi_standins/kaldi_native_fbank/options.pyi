@@ -47,7 +47,7 @@ class MelBanksOptions(ListedOptions):
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         vtln_low: lower inflection point of the piecewise linear VTLN warp, in Hz.
-        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from high_freq.
+        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from the Nyquist frequency.
         debug_mel: log each mel bin's first FFT bin and weights, and print the energies of each frame.
         htk_mode: floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does.
         is_librosa: use librosa's filters instead of Kaldi's, usually with ``low_freq`` 0.
@@ -75,7 +75,7 @@ class FbankOptions(ListedOptions):
         frame_opts: how audio is cut into frames.
         mel_opts: the mel filter bank.
         use_energy: use the frame's log energy.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         use_log_fbank: log of the mel energies, not the energies themselves.
@@ -103,9 +103,9 @@ class MfccOptions(Options):
         mel_opts: the mel filter bank.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
         use_energy: log energy in place of C0.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
+        cepstral_lifter: liftering of the coefficients; 0 for none.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
     """
     frame_opts: FrameExtractionOptions = ...
@@ -180,7 +180,7 @@ class PitchExtractionOptions(PitchExtractionBase):
         lowpass_filter_width: zeros of the low-pass filter on each side; more make it sharper; positive.
         upsample_filter_width: zeros on each side of the filter that interpolates correlations; positive.
         max_frames_latency: maximum latency of the first pass, in frames; see simulate_first_pass_online.
-        frames_per_chunk: process chunks of this many frames as online decoding does, which changes the energy; 0: all at once; at least 0.
+        frames_per_chunk: process chunks of this many frames as online decoding does, which changes the energy; 0 for all audio; at least 0.
         simulate_first_pass_online: return the first output of online decoding for each chunk, not the final one.
         recompute_frame: frame at which the path is recomputed with a better estimate of the energy; with frames_per_chunk.
         nccf_ballast_online: compute the ballast's energy from the samples up to each frame's end.
@@ -222,7 +222,7 @@ class ProcessPitchOptions(ProcessPitchBase):
         delta_window: frames on each side from which the delta is computed; at least 1 and less than 1000.
         delay: delay of the features, in frames; at least 0 and less than 1e+07.
         add_pov_feature: output the probability-of-voicing feature, a warped correlation.
-        add_normalized_log_pitch: output the log pitch minus its mean over voiced neighbors.
+        add_normalized_log_pitch: output the log pitch minus its voicing-weighted mean.
         add_delta_pitch: output the delta of the log pitch.
         add_raw_log_pitch: output the log pitch itself.
     """

@@ -43,7 +43,7 @@ class MelBanksOptions(Options):
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         vtln_low: lower inflection point of the piecewise linear VTLN warp, in Hz.
-        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from high_freq.
+        vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from the Nyquist frequency.
         debug_mel: log each mel bin's first FFT bin and weights, and print the energies of each frame.
         htk_mode: drop the first FFT bin of the lowest mel bin, as HTK does if ``low_freq`` is not 0.
     """
@@ -63,7 +63,7 @@ class FbankOptions(FeatureOptions):
         mel_opts: the mel filter bank.
         frame_opts: how audio is cut into frames.
         use_energy: use the frame's log energy.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         use_log_fbank: log of the mel energies, not the energies themselves.
@@ -89,9 +89,9 @@ class MfccOptions(FeatureOptions):
         frame_opts: how audio is cut into frames.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
         use_energy: log energy in place of C0.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
+        cepstral_lifter: liftering of the coefficients; 0 for none.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         device: device that computes the features.
     """
@@ -115,10 +115,10 @@ class PlpOptions(FeatureOptions):
         lpc_order: order of the linear prediction.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
         use_energy: log energy in place of C0.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         compress_factor: exponent of the intensity-to-loudness compression.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
+        cepstral_lifter: liftering of the coefficients; 0 for none.
         cepstral_scale: factor on all coefficients.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         device: device that computes the features.
@@ -142,7 +142,7 @@ class SpectrogramOptions(FeatureOptions):
 
     Attributes:
         frame_opts: how audio is cut into frames.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         return_raw_fft: real and imaginary parts of the FFT instead of the log power.
         device: device that computes the features.

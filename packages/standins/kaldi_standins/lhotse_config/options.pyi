@@ -17,7 +17,7 @@ class FbankConfig(Config):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -64,7 +64,7 @@ class MfccConfig(PowerConfig):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -75,7 +75,7 @@ class MfccConfig(PowerConfig):
         num_mel_bins: alias of ``num_filters``.
         norm_filters: must be False.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
+        cepstral_lifter: liftering of the coefficients; 0 for none.
         device: device that computes the features.
     """
     sampling_rate: int = ...
@@ -115,7 +115,7 @@ class SpectrogramConfig(Config):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -150,7 +150,7 @@ class LogSpectrogramConfig(Config):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -196,7 +196,7 @@ class KaldiFbankConfig(Config):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -253,7 +253,7 @@ class KaldiMfccConfig(PowerConfig):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -268,7 +268,7 @@ class KaldiMfccConfig(PowerConfig):
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         allow_empty_bins: accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
+        cepstral_lifter: liftering of the coefficients; 0 for none.
         device: device that computes the features.
     """
     sampling_rate: int = ...
@@ -312,7 +312,7 @@ class KaldiPlpConfig(PowerConfig):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
@@ -327,7 +327,7 @@ class KaldiPlpConfig(PowerConfig):
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
         allow_empty_bins: accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
+        cepstral_lifter: liftering of the coefficients; 0 for none.
         lpc_order: order of the linear prediction.
         compress_factor: exponent of the intensity-to-loudness compression.
         cepstral_scale: factor on all coefficients.
@@ -377,7 +377,7 @@ class KaldiSpectrogramConfig(EnergyConfig):
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
+        energy_floor: floor on the energy (before the log), absolute; 0 for none.
         raw_energy: energy before preemphasis and windowing.
         use_energy: use the frame's log energy.
         use_fft_mag: compute magnitudes instead of the power spectrum.
