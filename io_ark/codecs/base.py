@@ -418,7 +418,10 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
 
 
 def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return ``dtype`` in little-endian byte order. Unlike the result of ``newbyteorder``, memoryview accepts it."""
+    """Return ``dtype`` in little-endian byte order.
+
+    memoryview reads arrays of this type, but not arrays of the type that ``newbyteorder`` returns.
+    """
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 

@@ -228,7 +228,7 @@ class TransitionModel:
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
     def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
-        """Return the transition-state of each tuple (phone, HMM state, forward pdf, self-loop pdf).
+        """Return the transition-state of each tuple.
 
         Args:
             tuples: integers (..., 4): phone, HMM state, forward pdf and self-loop pdf.
@@ -239,7 +239,8 @@ class TransitionModel:
         Raises:
             FormatError: the model has no state for a tuple.
         """
-        # Number the tuples in their order, as numbers with one digit for each column.
+        # Encode a tuple as one integer with a digit for each column. The codes of self.tuples ascend, because the rows are
+        # sorted, so a binary search finds a tuple.
         bases = self.tuples.max(axis=0).astype(np.int64) + 1
         weights = np.cumprod(np.append(1, bases[:0:-1]))[::-1]
         codes = self.tuples @ weights

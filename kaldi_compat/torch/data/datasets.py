@@ -431,7 +431,7 @@ class WaveDataset(_KeyedDataset):
         headers: dict[str, Wave] = {}
 
         def count_samples(key: str, location: str) -> int:
-            """Return the number of samples of an utterance, from the header of its recording."""
+            """Return the number of samples of an utterance after resampling, from the header of its recording."""
             segment, recording, recording_location = self._locate_audio(key, location)
             if recording not in headers:
                 headers.clear()  # Usually, segments of a recording are consecutive, so only one header is kept.

@@ -117,8 +117,9 @@ def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
         return costs, (predecessors, best)
 
     def scan_back(state: Tensor, frame: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        previous, state = _step_back(state, *frame)
-        return previous, state.clone()  # scan refuses an output that is the same tensor as an input.
+        """Return the states (B,) of the previous frame and of this frame. See :func:`_step_back` for ``frame``."""
+        previous, current = _step_back(state, *frame)
+        return previous, current.clone()  # scan refuses an output that is the same tensor as an input.
 
     _, (predecessors, best) = scan(scan_forward, local.new_zeros(local.shape[1:]), local)
     backwards = (predecessors.flip(0), best.flip(0), last.flip(0))
