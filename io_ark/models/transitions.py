@@ -239,8 +239,8 @@ class TransitionModel:
         Raises:
             FormatError: the model has no state for a tuple.
         """
-        # Encode a tuple as one integer with a digit for each column. The codes of self.tuples ascend, because the rows are
-        # sorted, so a binary search finds a tuple.
+        # Encode a tuple as one integer with a digit for each column. The codes of self.tuples ascend, because the rows
+        # are sorted, so a binary search finds a tuple.
         bases = self.tuples.max(axis=0).astype(np.int64) + 1
         weights = np.cumprod(np.append(1, bases[:0:-1]))[::-1]
         codes = self.tuples @ weights
