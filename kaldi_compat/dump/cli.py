@@ -79,7 +79,8 @@ INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line of ``kaldi-compat`` and return the exit status.
 
-    Without ``argv``, run the command line of this process, which may end the process.
+    Without ``argv``, run the command line of this process, which may end the process. With ``argv``, restore the signal
+    handlers afterwards.
     """
     if argv is None:
         open_closed_streams()
@@ -166,7 +167,7 @@ class Deadline:
 
 
 def end_at_once() -> None:
-    """Kill the commands and end this process without any cleanup. This function does not return."""
+    """Print a message, kill the commands, and end this process without any other cleanup. Do not return."""
     with contextlib.suppress(OSError):
         os.write(2, ENDED_AT_ONCE.encode())
     COMMANDS.end()
@@ -184,6 +185,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
     handled_signals = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def end_job_cleanly(*_: object) -> None:
+        """Raise :class:`Interrupted`, which ends the job. A further signal, or ``deadline``, ends the process."""
         for number in handled_signals:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
@@ -195,7 +197,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message to standard error, and return ``status``."""
+    """Print a message, after the name of the program, to standard error if that is open. Return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spelled.get()(message))}", file=sys.stderr, flush=True)
     return status
