@@ -48,7 +48,7 @@ class CallRecord:
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def list_files(self) -> list[Path]:
-        """Return the sorted paths that were only read: regular files, and missing files, which a later call may find."""
+        """Return the sorted paths that were only read: regular files and missing files, which a later call may find."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 

@@ -24,7 +24,7 @@ def parse_devices(text: str) -> list[str]:
     "cuda" names all GPUs of this machine.
 
     Raises:
-        DumpError: ``text`` does not name a device, or the machine lacks the device.
+        DumpError: ``text`` does not name a device, PyTorch was built without CUDA, or the machine lacks the device.
     """
     if text == CPU:
         return [CPU]
