@@ -147,7 +147,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return the arrays of ``output`` by name, after :meth:`_reduce_matrix`. The kind of a single array names it."""
+        """Return the arrays of ``output`` by name, after :meth:`_reduce_matrix`. A single array is named by kind."""
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")
@@ -291,7 +291,8 @@ def _compute_single_outputs(
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
 
-    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, that audio has no outputs.
+    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, the list starts with
+    the outputs of the second audio. A failure for longer audio, or of the GPU, is raised.
     """
     single_outputs = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
