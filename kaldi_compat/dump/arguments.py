@@ -164,13 +164,13 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
 
 
 def list_flags() -> dict[str, Flag]:
-    """Map names to all flags of features and of the dump, which take precedence. No feature accepts all of them."""
+    """Map names to the flags of all features and of the dump. The dump's flags take precedence over equal names."""
     tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
     return {name: flag for table in tables for name, flag in table.items()}
 
 
 def _refuse_script_options(words: Sequence[str]) -> None:
-    """Raise UsageError, with advice, if an option, a word before ``--``, is one that only Kaldi's scripts have."""
+    """Raise UsageError, with advice, if a word before ``--`` is an option that exists only in Kaldi's scripts."""
     for word in takewhile(lambda word: word != "--", words):
         name = normalize(word[2:].partition("=")[0])
         if name in SCRIPT_OPTIONS:

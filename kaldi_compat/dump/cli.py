@@ -400,9 +400,9 @@ def _make_plan_with_trial(job: Job) -> DumpPlan:
 
 
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
-    """Raise DumpError for ``--cmvn`` unless the first output is a matrix, and for other options that no output fits.
+    """Raise DumpError if the outputs lack the kind that ``--cmvn``, ``--compress`` or ``--per-speaker`` needs.
 
-    ``--compress`` of an extractor fits an output that is a matrix, and ``--per-speaker`` an output that is a vector.
+    ``--cmvn`` needs a matrix as the first output, ``--compress`` of an extractor a matrix, ``--per-speaker`` a vector.
     """
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")

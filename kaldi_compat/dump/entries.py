@@ -82,7 +82,7 @@ class Utterances:
         return value
 
     def split(self, bounds: Sequence[int]) -> list[Self]:
-        """Split the utterances at ``bounds``, ascending indices with 0 and ``len(self)``. Samples are not copied."""
+        """Split the utterances at ``bounds``, indices that start with 0 and end with ``len(self)``. Copy no samples."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
         return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 

@@ -64,7 +64,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append pitch columns, up to the shorter length. Return a failure if either failed or the lengths mismatch."""
+        """Append pitch columns. Return a failure if either failed or has no rows, or the lengths differ too much."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
@@ -108,7 +108,7 @@ class PitchComputer:
         return results
 
     def _get_samples(self, wave: Wave) -> npt.NDArray[Any]:
-        """Return the samples (T,) of the first channel, as 16-bit values, at the tracker's sampling rate.
+        """Return the samples (T,) of the first channel, on the 16-bit scale, at the tracker's sampling rate.
 
         Raises:
             AudioError: the sampling rate differs, and the options of the spectral feature do not allow resampling.

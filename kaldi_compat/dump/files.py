@@ -43,7 +43,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the device, inode, size in bytes and modification time in ns of a regular file, or None without one."""
+    """Return the :data:`Stamp` of a file (after following links), or None if ``path`` is not a regular file."""
     if not path.is_file():
         return None
     status = path.stat()

@@ -210,7 +210,7 @@ def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def _count_utterances(job: Job, plan: DumpPlan) -> int:
-    """Return the number of utterances that should have features, which is at least the number in the plan."""
+    """Return how many utterances should have features: the number in the plan or in utt2spk, whichever is larger."""
     path = job.layout.data / UTT2SPK
     if not path.is_file():
         return plan.count
@@ -245,7 +245,7 @@ def write_speaker_means(job: Job, output: str) -> None:
     """Write the mean vector of each speaker in an output to an archive, which ``<data>/spk_<output>.scp`` lists."""
 
     def add_vector(total: Doubles | None, vector: Any) -> Doubles:
-        """Add a vector (dim,) to ``total`` (dim + 1,), whose last element counts the vectors. None is no vector yet."""
+        """Add a vector (dim,) to ``total`` (dim + 1,), whose last element counts the vectors. None means zero."""
         summand = np.append(np.asarray(vector, np.float64), 1.0)
         return summand if total is None else total + summand
 

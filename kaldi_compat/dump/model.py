@@ -147,7 +147,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return the arrays of ``output`` by name, after :meth:`_reduce_matrix`. A single array is named by kind."""
+        """Return arrays by name, after :meth:`_reduce_matrix`. If ``output`` is one array, use the name of its kind."""
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")
@@ -386,7 +386,7 @@ def _describe_difference(
 
 
 def make_noise(count: int) -> Array:
-    """Return 16-bit noise of varying loudness, as float32 (count,) from -1 to 1. Each ``count`` has its own noise."""
+    """Return 16-bit noise of varying loudness, as float32 (count,) from -1 to 1. It depends only on ``count``."""
     # The standard deviation varies from 0 to 6000, with a period of 2 pi * 800 samples.
     noise = np.random.default_rng(count).normal(0, 3000, count) * (1 + np.sin(np.arange(count) / 800))
     return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
@@ -545,7 +545,7 @@ class ExtractorComputer:
         """Remove and return the first utterances of ``waiting`` that may share a batch. There is at least one.
 
         ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio, and
-        no utterance that is shorter than the trial allows.
+        each utterance has at least ``trial.shortest`` samples.
         """
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:

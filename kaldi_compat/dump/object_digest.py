@@ -526,8 +526,8 @@ def _digest_constant(value: Any) -> bytes:
 def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
     """List the values that pickle would store for a C object, such as a random generator.
 
-    The result has the form of :meth:`_Walk.list_children`. The list is None for objects that pickle refuses,
-    and for iterators except ``itertools.count``, ``repeat`` and ``cycle``.
+    The result has the form of :meth:`_Walk.list_children`. The list is None for objects that pickle refuses, and
+    for iterators except ``itertools.count``, ``repeat`` and ``cycle``.
     """
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
