@@ -47,7 +47,7 @@ class Encoder:
         return [self._encode_single_matrix(features)]
 
     def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Encode vectors, matrices of codes, or one vector of integers, without compression."""
+        """Encode a block of vectors or of matrices of codes, or one vector of int32, without compression."""
         if block.values.dtype == np.int32:
             packed = _make_entry(block.keys, _encode_object(self.integer_codec, features.value))
         else:

@@ -188,7 +188,7 @@ def read_in_chunks(path: Path) -> Iterator[bytes]:
 
 
 def write_whole_file(path: Path, text: str, *, follow: bool = False) -> None:
-    """Write a text file as a :class:`WholeFile`, so that an interruption leaves no incomplete file at ``path``."""
+    """Write a text file with :func:`open_whole_file`, so that an interruption leaves no incomplete file at ``path``."""
     with open_whole_file(path, follow=follow) as file:
         file.write(encode_name(text))
 
@@ -231,7 +231,7 @@ def lock_dump(path: Path, plan: Path | None = None) -> int:
         plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
 
     Raises:
-        DumpError: another process holds the lock. A part of a dump first waits for :data:`SECONDS_TO_WAIT` seconds.
+        DumpError: another process holds the lock. A part of a dump first waits, up to :data:`SECONDS_TO_WAIT`.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     deadline = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)

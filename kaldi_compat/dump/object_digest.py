@@ -101,7 +101,7 @@ Child = tuple[str, Any]  # A value that another value refers to, after the name 
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
-    """Digest an object: each of its attributes, with everything that the attribute refers to.
+    """Return the digests of each attribute of an object, which cover everything that the attribute refers to.
 
     Args:
         value: the object.
