@@ -115,7 +115,8 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         the job of ``dump``, or the text that another command or option, such as ``info`` or ``--help``, prints.
 
     Raises:
-        OptionError: a command, feature or option is unknown, a value is invalid, or the number of arguments is wrong.
+        OptionError: a command, feature or option is unknown, a value is invalid, two arguments exclude each other, an
+            option has no effect, a path is a URL, or the number of arguments is wrong.
     """
     if not argv or argv[0] != "dump":
         return _describe_other_command(argv)
@@ -163,13 +164,13 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
 
 
 def list_flags() -> dict[str, Flag]:
-    """Map names to the flags of the dump, of all features and of pitch processing. No feature accepts all of them."""
+    """Map names to the flags of all features and of the dump. The dump's flags take precedence over equal names."""
     tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
     return {name: flag for table in tables for name, flag in table.items()}
 
 
 def _refuse_script_options(words: Sequence[str]) -> None:
-    """Raise UsageError, with advice, if a word before ``--`` is an option that only Kaldi's scripts have."""
+    """Raise UsageError, with advice, if a word before ``--`` is an option that exists only in Kaldi's scripts."""
     for word in takewhile(lambda word: word != "--", words):
         name = normalize(word[2:].partition("=")[0])
         if name in SCRIPT_OPTIONS:
@@ -177,12 +178,12 @@ def _refuse_script_options(words: Sequence[str]) -> None:
 
 
 def is_feature(argument: str) -> bool:
-    """Return True if an argument names a feature, and not a data directory of the same name."""
+    """Return True if an argument names a feature, unless it is also the name of a folder that contains ``wav.scp``."""
     return argument in FEATURES and not Path(argument, SCRIPT).exists()
 
 
 def _refuse_unused_options(job: Job) -> None:
-    """Raise UsageError if an option of the dump has no effect in the job, and a value other than its default."""
+    """Raise UsageError if an option of the dump that has no effect in the job differs from its default."""
     used_options = get_source_class(job.source).list_used_options(job.options) if job.source else set()
     for scope in SCOPES:
         unused = () if scope.includes(job) else set(scope.options).difference(used_options)
@@ -246,7 +247,7 @@ def _describe_other_command(argv: Sequence[str]) -> str:
 
 
 def list_programs() -> dict[str, Any]:
-    """Return the programs that replace Kaldi's, in a dictionary sorted by name. ``program.text`` is the usage."""
+    """Return the programs that replace Kaldi's, as :class:`Program` objects by name, in the order of the names."""
     scripts = importlib.metadata.distribution("kaldi-compat").entry_points
     return {
         script.name: script.load()
@@ -262,5 +263,6 @@ def summarize_usage(text: str) -> str:
 
 
 def format_program_list() -> str:
-    """Return a string with a line for each program that replaces Kaldi's: its name, and its usage's first sentence."""
+    """Format one line for each program that replaces one of Kaldi's: its name, and the first sentence of its usage."""
+    # The column of names fits the longest name, compute-and-process-kaldi-pitch-feats.
     return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

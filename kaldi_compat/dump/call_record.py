@@ -48,7 +48,7 @@ class CallRecord:
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def list_files(self) -> list[Path]:
-        """Return the files that were read, but not written. They include missing files, which a later call may find."""
+        """Return the sorted paths that were only read: regular files and missing files, which a later call may find."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
@@ -62,7 +62,7 @@ def _install_hook() -> None:
 
 @contextlib.contextmanager
 def record_calls() -> Iterator[CallRecord]:
-    """Yield a record of the files and other sources of data that the code of the ``with`` block uses."""
+    """Yield a record of the sources of data that this process uses in the ``with`` block. Blocks cannot be nested."""
     _install_hook()
     record = CallRecord()
     environment: Any = os.environ
@@ -92,7 +92,10 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
 
 
 def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record the source of data that an audit event names. Files of code, libraries and the system are skipped."""
+    """Record the source of data that an audit event names, if a block of :func:`record_calls` is active.
+
+    Skip all events of compilers, files of libraries and of the system, and files of code that Python imports or shows.
+    """
     record = next(iter(_active), None)
     if record is None or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS) or _is_compiling():
         return

@@ -79,7 +79,8 @@ INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line of ``kaldi-compat`` and return the exit status.
 
-    Without ``argv``, run the command line of this process, which may end the process.
+    Without ``argv``, run the command line of this process, which may end the process. With ``argv``, restore the signal
+    handlers afterwards.
     """
     if argv is None:
         open_closed_streams()
@@ -166,7 +167,7 @@ class Deadline:
 
 
 def end_at_once() -> None:
-    """Kill the commands and end this process without any cleanup. This function does not return."""
+    """Print a message, kill the commands, and end this process without any other cleanup. Do not return."""
     with contextlib.suppress(OSError):
         os.write(2, ENDED_AT_ONCE.encode())
     COMMANDS.end()
@@ -184,6 +185,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
     handled_signals = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def end_job_cleanly(*_: object) -> None:
+        """Raise :class:`Interrupted`, which ends the job. A further signal, or ``deadline``, ends the process."""
         for number in handled_signals:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
@@ -195,7 +197,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message to standard error, and return ``status``."""
+    """Print a message, after the name of the program, to standard error if that is open. Return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spelled.get()(message))}", file=sys.stderr, flush=True)
     return status
@@ -254,7 +256,7 @@ def spell_as_keywords(message: str) -> str:
 
 @contextlib.contextmanager
 def spell_options_as_keywords() -> Iterator[None]:
-    """Spell options as Python keywords in the messages that the ``with`` block prints and raises."""
+    """Spell options as Python keywords in messages that the block prints, and in a KaldiCompatError that it raises."""
     token = _spelled.set(spell_as_keywords)
     try:
         yield
@@ -268,10 +270,11 @@ def spell_options_as_keywords() -> Iterator[None]:
 def run_dump(job: Job) -> Outcome:
     """Run or resume a job, and return its outcome.
 
-    While archives of other parts of the job are missing, only ``utterances`` of the outcome is set.
+    While archives of other parts of the job are missing, only ``utterances`` of the outcome is set. It is the number of
+    utterances with features in the complete archives of all parts.
 
     Raises:
-        DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
+        DumpError: the job cannot be run or resumed, or an output in the format of ``--format`` is incomplete.
         OptionError: a configuration file or the command line has an invalid option.
     """
     check_system()
@@ -363,7 +366,7 @@ def _choose_runner(job: Job) -> Any:
 def make_speed_job(job: Job) -> Job:
     """Return the job for the data directory ``--speed-dir``, whose utterances have the speeds ``--speeds``.
 
-    Create the directory unless the job resumes a plan.
+    Create the directory, unless ``--resume`` or ``--shard`` continues an existing plan.
     """
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
@@ -397,7 +400,10 @@ def _make_plan_with_trial(job: Job) -> DumpPlan:
 
 
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
-    """Raise :class:`DumpError` if an option needs a matrix or a vector, but no output that it applies to is one."""
+    """Raise DumpError if the outputs lack the kind that ``--cmvn``, ``--compress`` or ``--per-speaker`` needs.
+
+    ``--cmvn`` needs a matrix as the first output, ``--compress`` of an extractor a matrix, ``--per-speaker`` a vector.
+    """
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")
     if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
@@ -451,8 +457,8 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 def read_resumed_plan(job: Job) -> DumpPlan:
     """Read the plan to resume, and write it again if the options of this run change it.
 
-    With ``--retry-failed``, delete the manifests of the archives in which utterances failed, so that this run creates
-    these archives again.
+    With ``--retry-failed``, delete the manifests of this part's archives in which utterances failed, so that this run
+    creates these archives again.
     """
     layout, options = job.layout, job.options
     plan = read_plan(layout.plan)
@@ -479,7 +485,7 @@ def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
 
 
 def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
-    """Print the figures, warnings and failures of a job to standard error."""
+    """Print the figures and warnings of a job, and the most frequent reasons of failures, to standard error."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, "

@@ -211,7 +211,10 @@ class _InTime:
 
 
 def _wait_for_command(process: int, deadline: float | None) -> int | None:
-    """Return the exit status of a command. At ``deadline``, a monotonic time, kill its processes and return None."""
+    """Wait for a command. Return its exit status, which is negative if a signal ended the command.
+
+    At ``deadline``, a monotonic time or None for no limit, kill the command and its descendants, and return None.
+    """
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:

@@ -89,7 +89,7 @@ def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
 
 
 def compare_values(job: Job, conf: str, old_text: str, new_text: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Compare two texts of a configuration file. Return the old and new values that differ, by flag name."""
+    """Map flags to the old and new values that differ between two texts of a file. An unset option has its default."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (old_text, new_text))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}

@@ -13,6 +13,7 @@ from kaldi_compat.dump.options import CPU
 # Maximum number of cuFFT plans that torch caches on a device. Torch makes a plan for each shape of its input, and a
 # plan may need much device memory.
 MAX_FFT_PLANS = 16
+MAX_SUMMARY_CHARACTERS = 200  # CUDA's error messages continue with general advice about debugging.
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")
@@ -24,7 +25,7 @@ def parse_devices(text: str) -> list[str]:
     "cuda" names all GPUs of this machine.
 
     Raises:
-        DumpError: ``text`` does not name a device, or the machine lacks the device.
+        DumpError: ``text`` does not name a device, PyTorch was built without CUDA, or the machine lacks the device.
     """
     if text == CPU:
         return [CPU]
@@ -71,7 +72,7 @@ def explain_unavailable(error: BaseException, device: str) -> str | None:
     if "CUDA" in message and "out of memory" in message:
         return f"{device} has no memory left for another process: use fewer processes (--nj), or end other processes"
     if _GONE.search(message):
-        summary = format_error(error)[:200]
+        summary = format_error(error)[:MAX_SUMMARY_CHARACTERS]
         return f"{device} has disappeared ({summary}): continue on other GPUs with --resume and --device"
     return None
 
@@ -92,5 +93,6 @@ def watch_device(device: str) -> Iterator[None]:
             raise
         raise LostDeviceError(
             f"{device} no longer works after a fault of the card, its driver or a kernel "
-            f"({format_error(error)[:200]}): {kernels.SWITCH}=0 in the environment disables the kernels of kaldi-compat"
+            f"({format_error(error)[:MAX_SUMMARY_CHARACTERS]}): {kernels.SWITCH}=0 in the environment disables the "
+            "kernels of kaldi-compat"
         ) from error

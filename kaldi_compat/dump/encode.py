@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Return features in encoded form, with a failure in place of each utterance that cannot be encoded."""
+        """Encode features as one block if possible, otherwise one by one. Return the encoded features and failures."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
@@ -47,7 +47,7 @@ class Encoder:
         return [self._encode_single_matrix(features)]
 
     def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Encode vectors, matrices of codes, or one vector of integers, without compression."""
+        """Encode a block of vectors or of matrices of codes, or one vector of int32, without compression."""
         if block.values.dtype == np.int32:
             packed = _make_entry(block.keys, _encode_object(self.integer_codec, features.value))
         else:
@@ -55,7 +55,7 @@ class Encoder:
         return _make_encoded(features, packed, block.shapes[:, 0])
 
     def _encode_matrices(self, block: ArrayBlock) -> PackedBlock | None:
-        """Encode all matrices of a block. Return None if a matrix is empty or cannot be compressed."""
+        """Encode all matrices of a block. Return None if a matrix is empty, or if compression of the block fails."""
         if not block.shapes.all():
             return None
         if self.method is not None:
@@ -63,7 +63,7 @@ class Encoder:
         return _pack_uncompressed(block)
 
     def _encode_single_matrix(self, features: Features) -> Encoded | Failure:
-        """Encode the matrix of one utterance: uncompressed, with a warning, if it cannot be compressed."""
+        """Encode the matrix of one utterance, or return a failure. Warn about a matrix that cannot be compressed."""
         key, matrix, first_codec = features.key, features.value, self.compressing_codec or self.matrix_codec
         try:
             try:

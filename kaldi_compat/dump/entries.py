@@ -82,7 +82,7 @@ class Utterances:
         return value
 
     def split(self, bounds: Sequence[int]) -> list[Self]:
-        """Split the utterances at ``bounds``, ascending indices from 0 to ``len(self)``. Samples are not copied."""
+        """Split the utterances at ``bounds``, indices that start with 0 and end with ``len(self)``. Copy no samples."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
         return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 
@@ -90,7 +90,7 @@ class Utterances:
         return replace(self, index=self.index + utterances.start, block=block)
 
     def halve(self) -> list[Self]:
-        """Split the utterances into two parts whose sizes differ by at most one."""
+        """Split the utterances into two parts. For an odd number of utterances, the second part has one more."""
         return self.split([0, len(self) // 2, len(self)])
 
     def separate(self) -> list[Self]:
@@ -99,7 +99,7 @@ class Utterances:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of the samples or features in memory."""
+        """Number of bytes of the samples, features or encoded entries in memory."""
         block = self.block
         if isinstance(block, ArrayBlock):
             return block.values.nbytes

@@ -16,7 +16,7 @@ INVALID_STATUS = 2  # Exit status for an invalid command line.
 
 
 def main() -> int:
-    """Run the command line of this process. Return the exit status, or end the process with it."""
+    """Run the command line of this process. End the process with the exit status, or return the status."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # A command installs its own handler before it changes any file.
     name = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -58,7 +58,7 @@ def _run_command_of_package(name: str) -> int:
 
 
 def _run_printing_command(command: Callable[[], int]) -> int:
-    """Run a command that prints to standard output, which may be closed. Return its exit status."""
+    """Run a command that prints, and end the process with its exit status. Under a debugger, return the status."""
     from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 
     open_closed_streams()

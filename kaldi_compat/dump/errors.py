@@ -16,6 +16,7 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 def format_error(error: BaseException) -> str:
     """Format an error in one line: its message, with the file for an OSError, or its class if the message is empty."""
+    # An error of a rename names two files. The second file is the target, and the first may be a temporary file.
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:

@@ -44,7 +44,7 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start to compute a batch. Return a function that waits for the results, and returns them in any order."""
+        """Compute the pitch of a batch, and start its spectral features. Return a function that returns all results."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
@@ -64,7 +64,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append pitch columns. Return a failure if either failed, or the lengths differ by more than ``tolerance``."""
+        """Append pitch columns. Return a failure if either failed or has no rows, or the lengths differ too much."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
@@ -100,7 +100,7 @@ class PitchComputer:
             except (KaldiCompatError, MemoryError) as error:
                 results.append(make_failure(audio.index, audio.key, error))
         for audio, track in track_pitches(readable, self.options):
-            features: Matrix = np.zeros((0, 0), np.float32)
+            features: Matrix = np.zeros((0, 0), np.float32)  # Audio without a frame has Kaldi's empty matrix.
             if len(track):
                 noise = UtteranceNoise(self.seed, audio.key)
                 features = np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
@@ -108,7 +108,7 @@ class PitchComputer:
         return results
 
     def _get_samples(self, wave: Wave) -> npt.NDArray[Any]:
-        """Return the samples of the first channel at the tracker's sampling rate.
+        """Return the samples (T,) of the first channel, on the 16-bit scale, at the tracker's sampling rate.
 
         Raises:
             AudioError: the sampling rate differs, and the options of the spectral feature do not allow resampling.

@@ -43,7 +43,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the device, inode, size in bytes and modification time in ns of a file, or None if there is no file."""
+    """Return the :data:`Stamp` of a file (after following links), or None if ``path`` is not a regular file."""
     if not path.is_file():
         return None
     status = path.stat()
@@ -51,7 +51,7 @@ def get_stamp(path: Path) -> Stamp | None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its parents unless they exist. Raise OutputError if this fails or it is not writable."""
+    """Create a directory and its parents unless they exist. Raise OutputError if it cannot be created or written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,7 +63,8 @@ def make_directory(path: Path) -> None:
 def check_archive_path(path: Path) -> None:
     """Raise :class:`OutputError` unless an archive can be put at ``path``, or at its target if it is a link.
 
-    A link to a file of the same name is accepted, since ``utils/create_data_link.pl`` makes such links to other disks.
+    A link is accepted if its target is missing or has the same name, since ``utils/create_data_link.pl`` makes such
+    links to other disks.
     """
     real = Path(os.path.realpath(path))
     if path.is_dir():
@@ -122,7 +123,7 @@ class WholeFile:
             self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write bytes, and update the checksum."""
+        """Write bytes, and update ``size`` and ``checksum``."""
         with convert_write_errors(self.path):
             self._file.write(data)
         self.size += len(data)
@@ -163,7 +164,7 @@ class WholeFile:
 def open_whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
     """Open a :class:`WholeFile` for a ``with`` block. Finish it at the end of the block, and delete it after an error.
 
-    A device or FIFO (see :func:`is_replaceable`) is written to directly.
+    A device or FIFO (see :func:`is_replaceable`) is opened directly. An OSError in the block becomes an OutputError.
     """
     if not is_replaceable(path):
         with convert_write_errors(path), open(path, "wb") as file:
@@ -187,7 +188,7 @@ def read_in_chunks(path: Path) -> Iterator[bytes]:
 
 
 def write_whole_file(path: Path, text: str, *, follow: bool = False) -> None:
-    """Write a text file as a :class:`WholeFile`, so that an interruption leaves no incomplete file at ``path``."""
+    """Write a text file with :func:`open_whole_file`, so that an interruption leaves no incomplete file at ``path``."""
     with open_whole_file(path, follow=follow) as file:
         file.write(encode_name(text))
 
@@ -230,7 +231,7 @@ def lock_dump(path: Path, plan: Path | None = None) -> int:
         plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
 
     Raises:
-        DumpError: another process holds the lock. A part of a dump first waits for :data:`SECONDS_TO_WAIT` seconds.
+        DumpError: another process holds the lock. A part of a dump first waits, up to :data:`SECONDS_TO_WAIT`.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     deadline = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)

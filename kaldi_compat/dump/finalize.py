@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def good_enough(self) -> bool:
-        """True if at least 95% of the utterances have features, rounded as in Kaldi's scripts."""
+        """True if at most 5% of the utterances, rounded down as in Kaldi's scripts, lack features."""
         return self.utterances >= self.wanted - self.wanted // 20
 
     @property
@@ -82,8 +82,8 @@ class Outcome:
 def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives.
 
-    Delete the manifests, logs, lists of failures, and lengths of older dumps. Move the script files of the outputs into
-    the backup folder of the data directory.
+    Delete the manifests, logs, lists of failures, and lengths of older dumps of the same feature and data directory.
+    Move the script files of the outputs into the backup folder of the data directory.
     """
     make_directory(layout.log)
     for output in plan.trial.outputs:
@@ -210,7 +210,7 @@ def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def _count_utterances(job: Job, plan: DumpPlan) -> int:
-    """Return the number of utterances that should have features."""
+    """Return how many utterances should have features: the number in the plan or in utt2spk, whichever is larger."""
     path = job.layout.data / UTT2SPK
     if not path.is_file():
         return plan.count
@@ -242,10 +242,11 @@ def get_shift(plan: DumpPlan) -> str:
 
 
 def write_speaker_means(job: Job, output: str) -> None:
-    """Write the mean vector of each speaker to an archive, which ``<data>/spk_<output>.scp`` lists."""
+    """Write the mean vector of each speaker in an output to an archive, which ``<data>/spk_<output>.scp`` lists."""
 
     def add_vector(total: Doubles | None, vector: Any) -> Doubles:
-        summand = np.append(np.asarray(vector, np.float64), 1.0)  # The last element counts the vectors.
+        """Add a vector (dim,) to ``total`` (dim + 1,), whose last element counts the vectors. None means zero."""
+        summand = np.append(np.asarray(vector, np.float64), 1.0)
         return summand if total is None else total + summand
 
     means = (

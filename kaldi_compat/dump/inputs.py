@@ -43,7 +43,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that determine the results of an extractor. The keys are the flags that name the files."""
+    """Return the files that determine an extractor's results, by names such as ``--onnx``. Features have none."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
@@ -64,7 +64,7 @@ def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
 
 
 def compute_digests(paths: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 digests of files by name, in hexadecimal digits. Missing files are left out."""
+    """Return the SHA-256 digests of files by name, in hexadecimal digits. Paths without a regular file are left out."""
     return {name: compute_digest(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -85,7 +85,7 @@ class InputWatch:
         self._stamps = dict(stamps)
 
     def check(self) -> None:
-        """Raise :class:`PlanError` if an input has changed."""
+        """Raise :class:`PlanError` if an input differs from the plan. Skip an input if its stamp has not changed."""
         for name, path in self._paths.items():
             stamp = get_stamp(path)
             if name in self._stamps and stamp == self._stamps[name]:

@@ -147,7 +147,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return the arrays of ``output``, one array or a dictionary, by name, after :meth:`_reduce_matrix`."""
+        """Return arrays by name, after :meth:`_reduce_matrix`. If ``output`` is one array, use the name of its kind."""
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")
@@ -215,9 +215,11 @@ _trial_extractors: dict[Any, DeviceExtractor] = {}
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     """Open an extractor, and call it with noise to find out the kinds of its outputs and the effect of padding.
 
+    The first :class:`ExtractorComputer` of this process reuses the opened extractor.
+
     Args:
         job: the job.
-        cores: number of cores that the processes of the job share. ``OMP_NUM_THREADS`` may reduce it.
+        cores: number of cores that the processes of the job share. They use at most ``OMP_NUM_THREADS`` of the cores.
 
     Returns:
         the results, and lines about the extractor for the user.
@@ -289,7 +291,8 @@ def _compute_single_outputs(
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
 
-    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, that audio has no outputs.
+    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, the list starts with
+    the outputs of the second audio. A failure for longer audio, or of the GPU, is raised.
     """
     single_outputs = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
@@ -383,14 +386,14 @@ def _describe_difference(
 
 
 def make_noise(count: int) -> Array:
-    """Return noise of varying loudness: float32 (count,), rounded to 16 bits and scaled to -1 to 1."""
+    """Return 16-bit noise of varying loudness, as float32 (count,) from -1 to 1. It depends only on ``count``."""
     # The standard deviation varies from 0 to 6000, with a period of 2 pi * 800 samples.
     noise = np.random.default_rng(count).normal(0, 3000, count) * (1 + np.sin(np.arange(count) / 800))
     return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error in one line: its class, unless it is a ValueError, and its message."""
+    """Describe an error in one line: its class, unless it is a ValueError, and the start of its message."""
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
@@ -398,9 +401,9 @@ def _describe_error(error: BaseException) -> str:
 def check_arrays(
     arrays: dict[str, Any], outputs: dict[str, tuple[str, int]], nonfinite_remedy: str = "check the audio"
 ) -> None:
-    """Raise ValueError unless the arrays of an utterance, by name, have the expected kinds, are finite and not empty.
+    """Raise ValueError unless the arrays of an utterance are finite, not empty, and as ``outputs`` expects.
 
-    ``outputs`` has the expected kind and number of columns of each output. A vector that may have any length has 0.
+    ``outputs`` maps the expected names to kinds and numbers of columns, which are 0 for vectors of any length.
     Integers in matrices must not exceed 2^24, because archives store them as float32. ``nonfinite_remedy`` is the
     advice of the error about NaN and infinities.
     """
@@ -519,7 +522,7 @@ class ExtractorComputer:
         return lambda: results
 
     def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Prepare the audio of an utterance, and count it if it is resampled. Raise ValueError for empty audio."""
+        """Prepare audio, count resampled audio, and warn about several channels. Raise ValueError for empty audio."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
             raise ValueError("the audio is empty: remove the utterance")
@@ -541,7 +544,8 @@ class ExtractorComputer:
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
         """Remove and return the first utterances of ``waiting`` that may share a batch. There is at least one.
 
-        ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio.
+        ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio, and
+        each utterance has at least ``trial.shortest`` samples.
         """
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
@@ -607,7 +611,7 @@ class ExtractorComputer:
                 raise ValueError(f"{fault}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
-        """Yield the outputs of one utterance. Matrices of codes become float32, in which archives store them."""
+        """Yield the features of each output of an utterance. Convert codes to float32, in which archives store them."""
         for name, (kind, _) in self.trial.outputs.items():
             value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
             yield Features(audio.index, create_block([audio.key], [value]), audio.get_durations(), name=name)

@@ -29,8 +29,8 @@ def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArra
     """Compute the seeds (``rand_r()`` states) for dithering frames with SplitMix64, and return them as int32.
 
     ``frames`` has the index of each frame in its utterance, and the shape of the result. ``state`` is the 64-bit state
-    of the utterance, or of each frame's utterance. See Steele, Lea and Flood, Fast splittable pseudorandom number
-    generators, 2014.
+    of the utterance, or has the state of each frame's utterance in the shape of ``frames``. See Steele, Lea and Flood,
+    Fast splittable pseudorandom number generators, 2014.
     """
     with np.errstate(over="ignore"):
         words = np.asarray(state, np.uint64) + _GOLDEN * (frames + 1).astype(np.uint64)

@@ -101,7 +101,7 @@ Child = tuple[str, Any]  # A value that another value refers to, after the name 
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
-    """Digest an object: each of its attributes, with everything that the attribute refers to.
+    """Return the digests of each attribute of an object, which cover everything that the attribute refers to.
 
     Args:
         value: the object.
@@ -345,7 +345,7 @@ class _Walk:
         return {name: child for name, child in state.items() if isinstance(name, str)}
 
     def add_file(self, name: str) -> None:
-        """Record the source file of the module ``name`` if it is the user's code, but not the main script."""
+        """Record the file, or zip archive, of the module ``name`` if it is the user's code, but not the main script."""
         # The main script may change between runs without an effect on the extractor, so its functions are compared by
         # their code instead.
         if name != "__main__" and is_user_module(name) and (path := find_module_path(name)):
@@ -496,7 +496,7 @@ def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
 
 @functools.lru_cache(100_000)
 def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of globals that a code object refers to, and of modules that it imports."""
+    """Return the names of globals that a code object and its inner functions refer to, and of modules they import."""
     inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
     loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
@@ -526,7 +526,8 @@ def _digest_constant(value: Any) -> bytes:
 def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
     """List the values that pickle would store for a C object, such as a random generator.
 
-    The result has the form of :meth:`_Walk.list_children`. Iterators and objects that pickle refuses have no state.
+    The result has the form of :meth:`_Walk.list_children`. The list is None for objects that pickle refuses, and
+    for iterators except ``itertools.count``, ``repeat`` and ``cycle``.
     """
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
