@@ -146,7 +146,7 @@ class ExtractorSource(ABC):
 
 
 def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
-    """Convert a function of a padded tensor (B, T) and lengths (B,) to a function of a list of audio (T,) and rates."""
+    """Let a function of padded audio (B, T) on ``device`` and lengths (B,) take a list of audio and (ignored) rates."""
     from kaldi_compat.torch.extractors import pad_audio
 
     return lambda audio, rates: function(*pad_audio(audio, device))
