@@ -253,7 +253,7 @@ class Layout:
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Return the path of a shard's file in the log folder. ``name`` is the suffix: "json", "log" or a table name."""
+        """Return the path of a file in the log folder. ``name`` is its suffix: "json", "log" or a table name."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 
