@@ -126,7 +126,7 @@ class Monitor:
             self._bar.close()
 
     def describe(self) -> str:
-        """Describe the progress: hours of finished audio, speed, time left and number of failures."""
+        """Describe the progress: hours of audio, speed and time left as soon as they are known, and failures."""
         utterances, seconds, failures = self.totals
         remaining, computed = self.total - utterances, self.computed
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
@@ -139,7 +139,7 @@ class Monitor:
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe the time and speed of this run, whose stage ``bound`` was busy for the longest time."""
+        """Describe the time and speed of this run, if it finished utterances. Its busiest stage was ``bound``."""
         if not self.computed:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
