@@ -146,7 +146,7 @@ class ShardRunner:
             yield _finish_batch(pending_batch, compute_clock)
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
-        """Read the utterances of a shard ahead, and yield batches within the limits (utterances, seconds) of ``window``."""
+        """Read the utterances of a shard ahead, and yield batches of at most ``window`` (utterances, seconds)."""
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)
