@@ -64,7 +64,7 @@ class ModuleSource(ExtractorSource):
         """Import and create the object. The torch modules that it refers to are moved to the device.
 
         Raises:
-            DumpError: the object cannot be imported, created or called.
+            DumpError: the object cannot be imported or created, is not callable, or has an invalid attribute.
         """
         self._object = self._create_object(device)
         if not callable(self._object):
