@@ -236,7 +236,7 @@ class Layout:
         )
 
     def get_archive(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of a shard's archive of an output. Shards count from 1. The name omits the output "feats"."""
+        """Return the path of the archive of an output for a shard (from 1). The name omits the output "feats"."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
@@ -253,7 +253,7 @@ class Layout:
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Return the path of a file in the log folder. ``name`` is its suffix: "json", "log" or a table name."""
+        """Return the path of a shard's "json" (manifest), "log", "utt2num_frames" or "utt2dur" in the log folder."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 

@@ -28,7 +28,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     """Raise an error if this part of the dump would write a file twice, or replace an input or another data file.
 
     Raises:
-        ArkError: two of the files to be written are the same file, or a file to be written is an input or protected.
+        ArkError: two of the files to be written are the same file, or an input or data file would be replaced.
         OutputError: a file cannot be written, or a folder of ``--format`` holds other files.
     """
     numbers = [shard.number for shard in plan.select_part(*job.options.part)]
@@ -115,7 +115,7 @@ def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
 
 
 def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
-    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and inputs of commands for speeds."""
+    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and the inputs of ``speed`` commands."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
     yield from map(decode_file_name, list_input_paths(job, confs).values())

@@ -78,7 +78,7 @@ class PinnedMemory(RowMemory):
         self.lead, self.alignment = HEADER_BYTES, 2 * shift  # A sample has 2 bytes.
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Allocate and return at least ``size`` bytes, and set ``tensor``, to None if no pinned memory is available."""
+        """Return at least ``size`` bytes of new memory. ``tensor`` becomes this memory, or None if it is not pinned."""
         memory = allocate_host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)

@@ -54,7 +54,7 @@ class Monitor:
 
     @property
     def totals(self) -> Counts:
-        """Number of finished utterances with failures, seconds of audio without failures, and number of failures."""
+        """Number of finished utterances, including failures; seconds of audio with features; number of failures."""
         utterances, seconds, failures = zip((0, 0.0, 0), *self._counts.values(), strict=True)
         return sum(utterances), sum(seconds), sum(failures)
 
@@ -70,7 +70,7 @@ class Monitor:
 
     @property
     def speed(self) -> float:
-        """Speed of this run: seconds of audio, without failures, per second of time."""
+        """Speed of this run: seconds of audio with features per second of time."""
         return self._count_seconds() / max(self.elapsed, 1e-9)
 
     def _count_seconds(self) -> float:
@@ -82,7 +82,7 @@ class Monitor:
         Args:
             shard: number of the archive.
             utterances: number of finished utterances of the archive, including failures.
-            seconds: duration in seconds of the audio of these utterances, without failures.
+            seconds: duration in seconds of the audio of the finished utterances with features.
             failures: number of failed utterances of the archive.
 
         Raises:
@@ -116,7 +116,7 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Take a last sample of the speed if it is due, and print the last line of progress, or close the bar."""
+        """Take a last sample of the speed if audio came after the latest one. Print the last line, or close the bar."""
         if self._count_seconds() > self.samples[-1][1]:  # The last utterances were finished after the last sample.
             self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
@@ -139,7 +139,7 @@ class Monitor:
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe the time and speed of this run, if it finished utterances. Its busiest stage was ``bound``."""
+        """Describe the time, speed and busiest stage, ``bound``, of this run, unless it had nothing to compute."""
         if not self.computed:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"

@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives of ``shards`` on the Ray cluster of this process, or else on the one at ``--address``.
+    """Write the archives of ``shards`` on the Ray cluster of this process, or else on the cluster at ``--address``.
 
     Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if the cluster
     cannot be reached or a task fails.
@@ -70,7 +70,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return ``job`` with absolute paths of directories and configuration files, for Ray workers in other folders."""
+    """Return ``job`` with absolute paths of directories and configurations. Ray workers start in other folders."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)

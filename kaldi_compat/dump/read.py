@@ -165,7 +165,7 @@ class TaskReader:
         self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
-        """Read a task or lines; return a failure unchanged. If the lines exceed a block, the unread lines are last."""
+        """Read a task or lines. Return a failure unchanged. The last element of the result may be the unread lines."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)

@@ -178,7 +178,7 @@ def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of up to MAX_PICTURES nonempty arrays, or an error if reading fails. ``shift`` is in seconds."""
+    """Yield figures of evenly sampled arrays, except empty matrices; or an error. ``shift`` is in seconds."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

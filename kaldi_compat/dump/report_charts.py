@@ -121,7 +121,7 @@ def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
-    """Return an SVG of ``values`` (frames, dim) with axes, from dark (smallest finite value, inf, NaN) to light.
+    """Return an SVG of ``values`` (frames, dim) with axes. Small and nonfinite values are dark, large values are light.
 
     Args:
         frame_shift: time between the starts of consecutive frames in seconds.

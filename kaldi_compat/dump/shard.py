@@ -69,7 +69,7 @@ class ShardRunner:
         """Write the archives of a shard, one for each output, and return the manifest.
 
         After each batch, ``report`` is called with the number of utterances so far, including failures, the seconds of
-        audio without failures, and the number of failures.
+        audio with features, and the number of failures.
 
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.

@@ -146,7 +146,7 @@ class ExtractorSource(ABC):
 
 
 def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
-    """Let a function of padded audio (B, T) on ``device`` and lengths (B,) take a list of audio and (ignored) rates."""
+    """Convert a function of padded audio (B, T) on ``device`` and lengths (B,) to one of waveforms and unused rates."""
     from kaldi_compat.torch.extractors import pad_audio
 
     return lambda audio, rates: function(*pad_audio(audio, device))
@@ -174,7 +174,7 @@ def get_extractor_name(options: DumpOptions) -> str:
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Return the option and its value for an object (called ``name``, if not ""), a "module:name" or a preset."""
+    """Map "preset" or "module" to its value for ``extractor``. An object gets ``name``, or else its own name."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -206,8 +206,8 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     """Split the output of a batch by utterance.
 
     Args:
-        output: a list, array or tensor with an entry for each utterance; or a tuple of such a value, which is padded,
-            and the lengths of its entries (rows of each utterance); or a dictionary of such outputs by name.
+        output: a list, array or tensor with an entry for each utterance; or a tuple of two: a
+            padded array or tensor, and the lengths of its entries; or a dictionary of such outputs by name.
         count: number of utterances.
 
     Returns:

@@ -221,9 +221,10 @@ def _import_module(name_or_path: str) -> Any:
 
 
 def _forget_imported_files() -> list[str]:
-    """Remove the imports from the folder of an earlier ``--module``, and its search path. Return the modules' names.
+    """Remove the modules that an earlier ``--module`` has imported from its folder, and return their names.
 
-    The folder of the next ``--module`` may have files of the same names, or the files may have changed.
+    The folder is also removed from ``sys.path``. The next folder may have files of the same names, or the files may
+    have changed.
     """
     names: list[str] = []
     while _added_folders:
@@ -240,7 +241,7 @@ def _forget_imported_files() -> list[str]:
 
 
 def _get_member(owner: Any, name: str, module_name: str) -> Any:
-    """Return an attribute. If it is missing, raise DumpError with suggestions for a module, else AttributeError."""
+    """Return the attribute ``name``. If it is missing, raise DumpError for a module, AttributeError for a class."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
@@ -256,7 +257,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Return the result of calling a class or a function that needs at most ``device``, or any other object itself."""
+    """Call a class, or a function that needs at most ``device``. Return the result, or any other object unchanged."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters

@@ -154,7 +154,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, wire type, and start and end of the value, of each field. Raise ValueError for invalid fields."""
+    """Yield number, wire type, and the value's start and end, of each field. Raise ValueError for an invalid field."""
     while position < end:
         tag, position = _read_varint(content, position, end)
         wire_type = tag & 7  # The 32 bits of a tag hold the field's number and, in the lowest 3 bits, the wire type.
