@@ -202,7 +202,7 @@ def parse_part(text: str) -> tuple[int, int]:
 
 
 def is_speed(text: str) -> bool:
-    """Return True for a number from 0.01 to 100. For such a speed, the resampling filter has a bounded length."""
+    """Return True if ``text`` is a number from 0.01 to 100. These limits bound the length of the resampling filter."""
     factor = parse_real(text)
     return factor is not None and 0.01 <= factor <= 100.0
 
@@ -230,22 +230,22 @@ class Layout:
 
     @classmethod
     def from_paths(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
-        """Return the layout of a dump. ``log`` and ``archives`` default to ``<data>/log`` and ``<data>/data``."""
+        """Return the layout of a dump. If ``log`` or ``archives`` is "", use ``<data>/log`` or ``<data>/data``."""
         return cls(
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
     def get_archive(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the archive of one output for the shard number ``shard``, counted from 1."""
+        """Return the path of the archive of an output for a shard (from 1). The name omits the output "feats"."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the script file for the archive of one output and shard number ``shard``."""
+        """Return the path of the script file that lists the entries of :meth:`get_archive` with the same arguments."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:
-        """Return the path of the archive ``name`` with an entry for each speaker, such as CMVN statistics."""
+        """Return the path of an archive with an entry per speaker. ``name`` is "cmvn" or "spk_<output>"."""
         return self.archives / f"{name}_{self.name}.ark"
 
     def get_manifest(self, shard: int) -> Path:
@@ -253,7 +253,7 @@ class Layout:
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Return the path of a shard's file ``name``: "json" (the manifest), "log", "utt2num_frames" or "utt2dur"."""
+        """Return the path of a shard's "json" (manifest), "log", "utt2num_frames" or "utt2dur" in the log folder."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 
@@ -286,7 +286,11 @@ class Job:
 
     @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
-        """Paths of the configuration files by their names in ``<data>/conf``. None stands for Kaldi's defaults."""
+        """Maps the names of the configuration files of the feature, such as "fbank.conf", to their paths.
+
+        A path is the value of an option, or ``conf/<name>`` if this file exists, or None for Kaldi's defaults. The name
+        "pitch_postprocess.conf" is included only if its option has a value.
+        """
         option_values: dict[str, str] = {}
         if self.spectral:
             option_values[f"{self.spectral}.conf"] = self.options.conf

@@ -25,10 +25,10 @@ FRAME_SHIFT, CMVN_SCRIPT, CMVN_ARCHIVE = "frame_shift", "cmvn.scp", "cmvn.ark"
 
 
 def check_outputs(job: Job, plan: DumpPlan) -> None:
-    """Raise an error if the dump would write a file that it reads, or write a file twice.
+    """Raise an error if this part of the dump would write a file twice, or replace an input or another data file.
 
     Raises:
-        ArkError: two of the files to be written are the same file, or a file to be written is read.
+        ArkError: two of the files to be written are the same file, or an input or data file would be replaced.
         OutputError: a file cannot be written, or a folder of ``--format`` holds other files.
     """
     numbers = [shard.number for shard in plan.select_part(*job.options.part)]
@@ -54,7 +54,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
 
 
 def check_speed_outputs(job: Job, speed_job: Job) -> None:
-    """Raise :class:`ArkError` if ``speed_job``, the job for ``--speed-dir``, would replace an input of ``job``."""
+    """Raise :class:`ArkError` if ``speed_job`` (for ``--speed-dir``) or the report would replace inputs of ``job``."""
     layout = speed_job.layout
     written_paths = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
@@ -66,16 +66,16 @@ def check_speed_outputs(job: Job, speed_job: Job) -> None:
 
 
 def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
-    """Yield the files, but not folders, that a dump writes to the data directory, and the tables of speakers."""
+    """Yield the files, but not folders, that a dump writes to the data directory, and the tables keyed by speaker."""
     layout, options, trial = job.layout, job.options, plan.trial
     for output in trial.outputs:
         yield layout.data / f"{output}.scp"
         yield layout.data / BACKUP / f"{output}.scp"
         if options.format in FORMATS and not FORMATS[options.format].endswith("/") and FORMATS[options.format]:
             yield get_converted_path(layout, output, options.format)
-    by_speaker = [f"spk_{output}" for output in trial.vectors if options.per_speaker]
-    by_speaker += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
-    for name in by_speaker:
+    speaker_tables = [f"spk_{output}" for output in trial.vectors if options.per_speaker]
+    speaker_tables += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
+    for name in speaker_tables:
         yield layout.data / f"{name}.scp"
         yield from (layout.get_speaker_archive(name), layout.get_speaker_archive(name).with_suffix(".scp"))
     names = {
@@ -115,7 +115,7 @@ def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
 
 
 def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
-    """Yield the files that a dump reads, and an rspecifier of ``wav.scp``, whose lines name more files."""
+    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and the inputs of ``speed`` commands."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
     yield from map(decode_file_name, list_input_paths(job, confs).values())
@@ -151,7 +151,10 @@ def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> N
 
 
 def remove_all_unfinished_files(job: Job) -> int:
-    """Remove temporary files of killed dumps from the folders of this dump, and return the number of removed files."""
+    """Remove temporary files of killed jobs from the folders of this dump, and return the number of removed files.
+
+    Also search beside the targets of links in the data directory, the copies of configuration files, and the report.
+    """
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     folders_by_path = {os.path.realpath(folder): folder for folder in folders}

@@ -53,7 +53,7 @@ class Part:
 
     @property
     def place(self) -> OnGrid | None:
-        """Place of the samples in memory from which a device can copy. None for samples in other memory."""
+        """Place of the samples in pinned memory. None if they lie in other memory, for example after resampling."""
         block = self.audio.block
         return self.audio.place if isinstance(block, WaveBlock) and self.samples is block.samples else None
 
@@ -78,7 +78,7 @@ class PinnedMemory(RowMemory):
         self.lead, self.alignment = HEADER_BYTES, 2 * shift  # A sample has 2 bytes.
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return at least ``size`` bytes of pinned memory, or else of ordinary memory, for which ``tensor`` is None."""
+        """Return at least ``size`` bytes of new memory. ``tensor`` becomes this memory, or None if it is not pinned."""
         memory = allocate_host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
@@ -91,7 +91,7 @@ def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: boo
     Args:
         parts: audio of consecutive utterances.
         options: options of the feature.
-        pinned: True to put the samples into pinned memory.
+        pinned: True to use pinned memory for the samples that are copied on the host.
     """
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
@@ -142,7 +142,8 @@ def _find_runs(
 
     Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU. ``part`` is
     the part whose first utterance has the index ``begin`` in the batch. ``spans`` has the number of samples that each
-    utterance of the batch needs. ``on_grid`` is True for utterances of the part that share a grid with their successor.
+    utterance of the batch needs. ``on_grid`` (utterances of the part - 1,) is True for an utterance that shares a grid
+    with the next utterance.
     """
     starts = part.starts.tolist()
     bounds = [0, *(np.flatnonzero(~on_grid) + 1).tolist(), len(starts)]
@@ -155,11 +156,12 @@ def _copy_to_row(
     audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
-    """Copy utterances into one piece of a row: samples ``begins[0]`` to ``stop - 1`` of the row.
+    """Copy utterances, with silence between them, into one piece of a row: its samples ``begins[0]`` to ``stop - 1``.
 
     For each utterance, ``audio`` has an array, the index of the first sample in it, and the number of samples;
     ``begins`` has the position of the first sample in the row, and ``counts`` the number of frames. Without
-    ``snip_edges``, the edges of the audio are reflected.
+    ``snip_edges``, the edges of the audio are reflected. Return the piece as float32 if the first utterance is float32,
+    otherwise as int16.
     """
     memory = allocate_host_memory(
         [stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned
@@ -178,7 +180,7 @@ def _copy_to_row(
 
 
 def _extend_by_reflection(samples: Samples, count: int, options: FrameOptions) -> Samples:
-    """Return the samples that ``count`` frames need. Beyond both ends, they are a reflection of the audio."""
+    """Return the samples of ``count`` frames without ``snip_edges``. The audio is reflected beyond its ends."""
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2
     index = reflect_indices(np.arange(first, first + (count - 1) * shift + size), len(samples))

@@ -74,7 +74,7 @@ class DumpPlan:
 
     @cached_property
     def trial(self) -> Trial:
-        """Results of the trial of the extractor, which are a part of the settings."""
+        """Results of the trial of the extractor, from the settings. Kaldi's features have the default values."""
         return Trial(**self.settings.get("trial", {}))
 
     @cached_property
@@ -83,15 +83,15 @@ class DumpPlan:
         return int(self.settings["options"]["seed"])
 
     def select_part(self, number: int, count: int) -> tuple[Shard, ...]:
-        """Return every ``count``-th shard, starting with shard ``number``, for one of ``count`` batch jobs."""
+        """Return the shards of batch job ``number`` (from 1): shard ``number`` and every ``count``-th after it."""
         return self.shards[number - 1 :: count]
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Make the plan of a job: distribute its utterances over archives like ``utils/split_scp.pl``.
+    """Make the plan of a job, without a trial: split the list of utterances into shards like ``utils/split_scp.pl``.
 
     Raises:
-        DumpError: there are no utterances, a line of the list is invalid, or an input file is missing.
+        DumpError: there are no utterances, a line of the list is invalid, or an input file or a GPU is missing.
         DataDirError: a killed job has left the data directory half changed.
         OptionError: a configuration file or the command line has an invalid option.
     """
@@ -220,7 +220,7 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
 
 
 def _find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the name, old value and new value of each difference between two mappings. A missing value is None."""
+    """Return the name, old and new value of each difference of two mappings, in any order. A missing value is None."""
     values = ((name, old.get(name), new.get(name)) for name in old.keys() | new.keys())
     return [(name, old_value, new_value) for name, old_value, new_value in values if old_value != new_value]
 
@@ -288,7 +288,9 @@ def read_shard_lines(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes
 
 
 def _measure_lines(path: Path) -> Sequence[int]:
-    """Return the size in bytes of each line of a list of utterances. Blank lines at its end are skipped with a warning.
+    """Return the size in bytes, with the line end, of each line of a list of utterances.
+
+    Blank lines at the end are skipped with a warning. A list that is not sorted also causes a warning.
 
     Raises:
         DumpError: a line has an invalid key or only a key, a blank line precedes a key, or a key occurs twice.

@@ -43,6 +43,7 @@ class Monitor:
         self._counts = dict(done or {})
         self._initial_totals = self.totals
         self._last_line_time = self.start
+        # Time since the start of this run, and audio computed since then, both in seconds, for the chart of the speed.
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
         self._bar = _make_bar(self.total, self.totals[0], self.stream)
 
@@ -53,7 +54,7 @@ class Monitor:
 
     @property
     def totals(self) -> Counts:
-        """Number of finished utterances (with failures), seconds of their audio, and number of failures."""
+        """Number of finished utterances, including failures; seconds of audio with features; number of failures."""
         utterances, seconds, failures = zip((0, 0.0, 0), *self._counts.values(), strict=True)
         return sum(utterances), sum(seconds), sum(failures)
 
@@ -69,7 +70,7 @@ class Monitor:
 
     @property
     def speed(self) -> float:
-        """Speed of this run: seconds of audio per second of time."""
+        """Speed of this run: seconds of audio with features per second of time."""
         return self._count_seconds() / max(self.elapsed, 1e-9)
 
     def _count_seconds(self) -> float:
@@ -81,7 +82,7 @@ class Monitor:
         Args:
             shard: number of the archive.
             utterances: number of finished utterances of the archive, including failures.
-            seconds: duration of the audio of these utterances in seconds.
+            seconds: duration in seconds of the audio of the finished utterances with features.
             failures: number of failed utterances of the archive.
 
         Raises:
@@ -115,7 +116,7 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Take the last sample of the speed, and print the last line of progress."""
+        """Take a last sample of the speed if audio came after the latest one. Print the last line, or close the bar."""
         if self._count_seconds() > self.samples[-1][1]:  # The last utterances were finished after the last sample.
             self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
@@ -125,7 +126,7 @@ class Monitor:
             self._bar.close()
 
     def describe(self) -> str:
-        """Describe the progress: hours of finished audio, speed, time left and number of failures."""
+        """Describe the progress: hours of audio, speed and time left as soon as they are known, and failures."""
         utterances, seconds, failures = self.totals
         remaining, computed = self.total - utterances, self.computed
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
@@ -138,7 +139,7 @@ class Monitor:
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe the time and speed of this run, whose stage ``bound`` was busy for the longest time."""
+        """Describe the time, speed and busiest stage, ``bound``, of this run, unless it had nothing to compute."""
         if not self.computed:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"

@@ -30,7 +30,11 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on a Ray cluster. Connect to ``--address`` unless this process is already connected."""
+    """Write the archives of ``shards`` on the Ray cluster of this process, or else on the cluster at ``--address``.
+
+    Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if the cluster
+    cannot be reached or a task fails.
+    """
     import ray
 
     must_connect = not ray.is_initialized()
@@ -66,7 +70,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Make the paths of directories and configuration files absolute, because Ray workers start in other folders."""
+    """Return ``job`` with absolute paths of directories and configurations. Ray workers start in other folders."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
@@ -76,7 +80,7 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives in Ray tasks. Without ``shards``, only compare the extractor. Raise DumpError if a task fails."""
+    """Write archives in Ray tasks, as :func:`write_archives_on_ray` does. If a task fails, cancel the other tasks."""
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )

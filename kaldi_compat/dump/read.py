@@ -87,7 +87,9 @@ ReadResult = list[Audio | Failure | Lines]
 def list_tasks(
     job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
-    """Yield the files to read for an archive, in order, and failures for invalid segments or missing recordings.
+    """Yield the tasks that read the utterances of a shard, in the order of the list.
+
+    Consecutive segments of one recording form one task. Invalid segments and missing recordings give failures.
 
     Args:
         job, plan, shard: identify the list of utterances.
@@ -163,7 +165,7 @@ class TaskReader:
         self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
-        """Read a task. The result ends with the unread lines if the audio of the lines is too large to read at once."""
+        """Read a task or lines. Return a failure unchanged. The last element of the result may be the unread lines."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
@@ -222,7 +224,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of ``segment``, or the recording if ``segment`` is None, or a failure for an invalid segment."""
+    """Return the audio of ``segment``, or of the whole recording for None, or a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)

@@ -129,7 +129,7 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (key, reason) by reason: MAX_FAILURES at most, but at least one per reason."""
+    """Return HTML that lists failures (key, reason) by reason. After MAX_FAILURES, it lists only one per reason."""
     groups = []
     remaining_count = MAX_FAILURES
     for reason, group in group_by_reason(failures):
@@ -155,7 +155,7 @@ def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
 
 
 def _draw_extreme_durations(job: Job, plan: DumpPlan, count: int) -> str:
-    """Return an HTML table of the durations of the ``count`` longest and the ``count`` shortest utterances."""
+    """Return an HTML table of the ``count`` longest and ``count`` shortest utterances, which overlap in short lists."""
     longest = heapq.nlargest(count, _read_durations(job, plan), key=itemgetter(1))
     shortest = heapq.nsmallest(count, _read_durations(job, plan), key=itemgetter(1))
     return draw_table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
@@ -173,11 +173,12 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
     """Yield HTML figures of utterances that are sampled evenly from the list: images of matrices, curves of vectors."""
     for output in plan.trial.outputs:
+        # Without a frame shift, the time axis counts frames.
         yield from _draw_output(job, output, float(get_shift(plan) or 1.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of sampled arrays except empty matrices, and an error if reading fails. ``shift`` is in seconds."""
+    """Yield figures of evenly sampled arrays, except empty matrices; or an error. ``shift`` is in seconds."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

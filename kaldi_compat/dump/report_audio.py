@@ -74,7 +74,7 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
 
 
 def _open_waves(job: Job) -> Mapping[str, Any]:
-    """Open the audio of the utterances as a mapping from keys to waves. Commands are refused."""
+    """Open the audio of the utterances by key. Refuse commands, because the report must not run them again."""
     wav, segments = job.layout.data / "wav.scp", job.layout.data / "segments"
     if segments.exists():
         return io_ark.load_segments(segments, wav, pipes=False, network=job.options.network)

@@ -66,11 +66,11 @@ def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], nam
 
 
 def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
-    """Return HTML that shows lines in different dash patterns over a common axis, and a legend of their names.
+    """Return HTML with lines in different dash patterns, and a legend. The vertical axis starts at 0 or below.
 
     Args:
         x: positions (points,) of the values on the horizontal axis.
-        lines: name and values (points,) of each line.
+        lines: name and values (points,) of each line. The legend omits lines with the name "".
         names: labels of the axes, with units.
     """
     low = min(0.0, *(float(line.min()) for _, line in lines))
@@ -121,7 +121,7 @@ def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
-    """Return an SVG of ``values`` (frames, dim) with axes, from dark (smallest finite value) to light (largest).
+    """Return an SVG of ``values`` (frames, dim) with axes. Small and nonfinite values are dark, large values are light.
 
     Args:
         frame_shift: time between the starts of consecutive frames in seconds.

@@ -69,7 +69,7 @@ class ShardRunner:
         """Write the archives of a shard, one for each output, and return the manifest.
 
         After each batch, ``report`` is called with the number of utterances so far, including failures, the seconds of
-        their audio, and the number of failures.
+        audio with features, and the number of failures.
 
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
@@ -93,7 +93,7 @@ class ShardRunner:
                 raise
 
     def _make_archives(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
-        """Read, compute, encode and write the utterances of a shard. Raise DumpError if some are missing."""
+        """Read, compute, encode and write the utterances of a shard. Raise DumpError if some of them are missing."""
         read_clock, compute_clock, write_clock = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failures = 0, 0.0, 0
@@ -101,6 +101,7 @@ class ShardRunner:
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
             for results in self._compute_results(shard, read_clock, compute_clock):
                 for result in results:
+                    # An utterance has a result for each output. Only the result of the first output is counted.
                     if isinstance(result, Failure) or result.name == self.trial.first:
                         count, seconds = count + len(result), seconds + result.seconds
                     if isinstance(result, Failure):
@@ -145,7 +146,7 @@ class ShardRunner:
             yield _finish_batch(pending_batch, compute_clock)
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
-        """Read the utterances of a shard ahead, and yield batches within the limits ``self.compute.window``."""
+        """Read the utterances of a shard ahead, and yield batches of at most ``window`` (utterances, seconds)."""
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)
@@ -203,7 +204,8 @@ class _QuietHandler(logging.FileHandler):
 def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     """Write the log messages of the ``with`` block, and with ``takes_stderr`` also its standard error, to a file.
 
-    An old file is deleted. Without messages, no file is created.
+    An old file is deleted. Without messages, no file is created. In the block, commands that end with programs of this
+    package run in this process.
     """
     with contextlib.suppress(OSError):
         path.unlink()

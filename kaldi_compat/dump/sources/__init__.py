@@ -100,7 +100,7 @@ class ExtractorSource(ABC):
         return set(cls.used_options)
 
     def make_local_job(self) -> Job:
-        """Return the job with the local path of the model, which a source may download. The base class does nothing."""
+        """Return the job with the local path of a downloaded model. The base class returns the job unchanged."""
         return self.job
 
     @abstractmethod
@@ -141,19 +141,19 @@ class ExtractorSource(ABC):
         """
 
     def compute_digests_after_trial(self, record: CallRecord) -> Digests:
-        """Return the digests for the plan. ``record`` lists the files and variables that the trial calls used."""
+        """Return the digests for the plan. ``record`` lists what the trial calls used; the base class ignores it."""
         return self.compute_digests()
 
 
 def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
-    """Convert a function of a padded tensor (B, T) and lengths (B,) to a function of a list of audio (T,) and rates."""
+    """Convert a function of padded audio (B, T) on ``device`` and lengths (B,) to one of waveforms and unused rates."""
     from kaldi_compat.torch.extractors import pad_audio
 
     return lambda audio, rates: function(*pad_audio(audio, device))
 
 
 def compute_frame_shift(frontend: Any) -> float:
-    """Return the frame shift of a front end in seconds: the shift of the feature times the strides of the steps."""
+    """Return the frame shift of a front end in seconds: the feature's shift times the strides of stacking steps."""
     strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
                if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
     return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))
@@ -174,7 +174,7 @@ def get_extractor_name(options: DumpOptions) -> str:
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Map the name of an option to its value for ``extractor``: an object called ``name``, a module or a preset."""
+    """Map "preset" or "module" to its value for ``extractor``. An object gets ``name``, or else its own name."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -206,15 +206,15 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     """Split the output of a batch by utterance.
 
     Args:
-        output: a list or a padded array with an entry for each utterance; or a tuple of a padded array and the lengths
-            of its entries; or a dictionary of such values.
+        output: a list, array or tensor with an entry for each utterance; or a tuple of two: a
+            padded array or tensor, and the lengths of its entries; or a dictionary of such outputs by name.
         count: number of utterances.
 
     Returns:
-        a list with an entry, or a dictionary of entries by name, for each utterance.
+        a list with an entry, cut to its length, or a dictionary of entries by name, for each utterance.
 
     Raises:
-        ValueError: the number of entries is not ``count``, or a length is invalid.
+        ValueError: the number of entries or lengths is not ``count``, or a length is invalid.
     """
     if isinstance(output, dict):
         parts = {name: split_by_utterance(value, count) for name, value in output.items()}

@@ -64,7 +64,7 @@ class ModuleSource(ExtractorSource):
         """Import and create the object. The torch modules that it refers to are moved to the device.
 
         Raises:
-            DumpError: the object cannot be imported, created or called.
+            DumpError: the object cannot be imported or created, is not callable, or has an invalid attribute.
         """
         self._object = self._create_object(device)
         if not callable(self._object):
@@ -134,8 +134,8 @@ class ModuleSource(ExtractorSource):
 
         A value that the first call creates, such as a table, is compared after a first call. A value that changes in
         later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
-        It cannot be compared if it had content before the first call. An attribute ``version`` of the object stands for
-        all values that cannot be compared.
+        Such a value cannot be compared if it had content before the first call and is neither a number nor a string.
+        An attribute ``version`` of the object stands for all values that cannot be compared.
 
         Raises:
             DumpError: a later call creates a module in training mode.
@@ -169,7 +169,7 @@ class ModuleSource(ExtractorSource):
 
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
-    """Return the files of the module of ``--module`` and of the packages around it. Nothing is imported."""
+    """Return the files, or zip files, of the module of ``--module`` and of its packages, without importing them."""
     module_name = name_in_module.rpartition(":")[0]
     if module_name.endswith(".py"):
         return {"--module": Path(module_name)}
@@ -189,7 +189,7 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
 
 
 def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """Find the import spec of a module. ``folders`` are the folders of its package, or None without a package.
+    """Return a module's import spec, or None. ``folders`` are the folders of its package, or None without a package.
 
     Unlike :func:`importlib.util.find_spec`, this does not run the code of the package.
     """
@@ -202,8 +202,8 @@ def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 def _import_module(name_or_path: str) -> Any:
     """Import a module by its name, or by the path of its file, which ends in ``.py``, and return the module.
 
-    The file can import other files of its folder. Libraries take precedence over files of the same names, since the
-    workers import libraries, too.
+    The file can import other files of its folder. The folder is searched last, so that its files do not replace
+    libraries of the same names.
     """
     if not name_or_path.endswith(".py"):
         _search_working_directory()
@@ -221,9 +221,10 @@ def _import_module(name_or_path: str) -> Any:
 
 
 def _forget_imported_files() -> list[str]:
-    """Forget the files that an earlier ``--module`` has imported from its folder, and return their modules' names.
+    """Remove the modules that an earlier ``--module`` has imported from its folder, and return their names.
 
-    The folder of the next ``--module`` may have files of the same names, or the files may have changed.
+    The folder is also removed from ``sys.path``. The next folder may have files of the same names, or the files may
+    have changed.
     """
     names: list[str] = []
     while _added_folders:
@@ -240,7 +241,7 @@ def _forget_imported_files() -> list[str]:
 
 
 def _get_member(owner: Any, name: str, module_name: str) -> Any:
-    """Return the attribute ``name`` of a module or class. Raise DumpError with suggestions if a module lacks it."""
+    """Return the attribute ``name``. If it is missing, raise DumpError for a module, AttributeError for a class."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
@@ -256,7 +257,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Call a class, or a function that needs no argument except ``device``. Return other objects unchanged."""
+    """Call a class, or a function that needs at most ``device``. Return the result, or any other object unchanged."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters

@@ -112,7 +112,9 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 @functools.lru_cache(8)
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
-    """Return the names, relative to the model, of the files with its tensors. A new ``stamp`` renews the cached names.
+    """Return the names, relative to the model, of the other files with its tensors.
+
+    A new ``stamp`` renews the cached names. The stamp of a missing file is None.
 
     Raises:
         DumpError: the file is not a model, or has a deprecated form of protocol buffers.
@@ -152,7 +154,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, wire type, start and end of each field in ``content[position:end]``, or raise ValueError."""
+    """Yield number, wire type, and the value's start and end, of each field. Raise ValueError for an invalid field."""
     while position < end:
         tag, position = _read_varint(content, position, end)
         wire_type = tag & 7  # The 32 bits of a tag hold the field's number and, in the lowest 3 bits, the wire type.
@@ -174,7 +176,7 @@ def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tup
 def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]:
     """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the position after it.
 
-    All bytes but the last exceed 127. Raise ValueError if the last byte is missing.
+    All bytes but the last exceed 127. Raise ValueError for a varint that is cut off or too long.
     """
     value = 0
     for shift, index in enumerate(range(position, min(position + MAX_VARINT_BYTES, end))):

@@ -42,7 +42,7 @@ class PresetSource(ExtractorSource):
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the front end. By default, use NumPy on a CPU: it gives the same bits as torch, and starts earlier."""
+        """Open the NumPy front end if ``uses_numpy`` (it gives torch's bits, and starts earlier), otherwise torch's."""
         if self.options.uses_numpy:
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
@@ -64,12 +64,12 @@ class PresetSource(ExtractorSource):
 
 
 def wrap_frontend(frontend: Any, device: str) -> Extractor:
-    """Return the extractor for a front end, which computes padded batches on a GPU, but single utterances on a CPU."""
+    """Make an extractor that calls a front end with padded batches on a GPU, or utterances of any rate on a CPU."""
     name, shift = frontend.preset.name, compute_frame_shift(frontend)
     if device != CPU:
         return Extractor(wrap_padded_function(frontend, device), name, frontend.sampling_rate, shift)
     convert: Callable[[Array], Any] = np.asarray
-    if hasattr(frontend, "parameters"):
+    if hasattr(frontend, "parameters"):  # A torch module takes tensors.
         from torch import from_numpy as convert
 
     def call(audio: Sequence[Array], rates: Sequence[float]) -> list[Any]:

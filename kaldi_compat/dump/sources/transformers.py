@@ -55,7 +55,7 @@ class TransformersSource(ExtractorSource):
 
 
 def _read_weight_names(index: Path) -> set[str]:
-    """Return the weight files that an index of a sharded model lists. The set is empty if the index is unreadable."""
+    """Return the weight files in the index of a sharded model. The set is empty if the index is missing or invalid."""
     try:
         file_names = json.loads(index.read_bytes())["weight_map"].values()
         return {name for name in file_names if isinstance(name, str)}
