@@ -338,7 +338,9 @@ def _refuse_duplicate_keys(path: Path) -> None:
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):
-            key = b"".join(line.split(None, 1)[:1])
+            if not (fields := line.split(None, 1)):
+                break  # Only blank lines follow.
+            key = fields[0]
             if key in keys:
                 name = escape_controls(key.decode(errors="replace"))
                 raise DumpError(

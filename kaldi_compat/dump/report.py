@@ -173,12 +173,11 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
     """Yield HTML figures of utterances that are sampled evenly from the list: images of matrices, curves of vectors."""
     for output in plan.trial.outputs:
-        # Without a frame shift, the time axis counts frames.
-        yield from _draw_output(job, output, float(get_shift(plan) or 1.0))
+        yield from _draw_output(job, output, float(get_shift(plan) or 0.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of evenly sampled arrays, except empty matrices; or an error. ``shift`` is in seconds."""
+    """Yield figures of evenly sampled arrays, except empty matrices; or an error. ``shift`` is in seconds, or 0."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

@@ -124,7 +124,7 @@ def draw_features(values: Floats, frame_shift: float, columns: str, title: str) 
     """Return an SVG of ``values`` (frames, dim) with axes. Small and nonfinite values are dark, large values are light.
 
     Args:
-        frame_shift: time between the starts of consecutive frames in seconds.
+        frame_shift: time between the starts of consecutive frames in seconds. For 0, the horizontal axis counts frames.
         columns: label of the vertical axis.
         title: description of the picture for screen readers.
     """
@@ -136,8 +136,9 @@ def draw_features(values: Floats, frame_shift: float, columns: str, title: str) 
         f'<image href="data:image/png;base64,{data}" x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
         f'height="{HEIGHT - TOP - BOTTOM}" preserveAspectRatio="none" style="image-rendering: pixelated"/>'
     )
-    names = (f"time in seconds (dark: {lowest:.4g}, light: {highest:.4g})", columns)
-    return _draw_axes(picture, (0.0, len(values) * frame_shift), (0.0, float(values.shape[1])), names, title)
+    time_axis = "time in seconds" if frame_shift else "frame"
+    names = (f"{time_axis} (dark: {lowest:.4g}, light: {highest:.4g})", columns)
+    return _draw_axes(picture, (0.0, len(values) * (frame_shift or 1.0)), (0.0, float(values.shape[1])), names, title)
 
 
 def encode_png(levels: npt.NDArray[np.uint8]) -> bytes:

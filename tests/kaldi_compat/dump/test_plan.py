@@ -147,10 +147,12 @@ def test_invalid_lists_are_refused(tmp_path: Path, text: str, message: str) -> N
         make_plan(job_of(data))
 
 
-def test_blank_lines_at_the_end_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_blank_lines_at_the_end_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture, is_sorted: bool) -> None:
     """Kaldi's programs process everything before them, warn, and succeed."""
     data = make_data(tmp_path, 3, samples=(800,))
-    text = (data / "wav.scp").read_text()
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    text = "".join(lines if is_sorted else lines[::-1])
     (data / "wav.scp").write_text(text + "\n  \n")
     plan = make_plan(job_of(data, nj=2))
     assert plan.count == 3

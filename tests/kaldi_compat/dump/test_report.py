@@ -256,7 +256,10 @@ def test_picture_is_dark_at_the_smallest_and_light_at_the_largest_value_of_time_
     size = int.from_bytes(png[33:37], "big")
     rows = np.frombuffer(zlib.decompress(png[41 : 41 + size]), np.uint8).reshape(2, 4)
     assert rows.tolist() == [[0, 51, 0, 255], [0, 0, 102, 0]]  # A row begins with its filter, and dimension 0 is last.
-    assert "dark: 1, light: 6" in shown and ">1.5</text>" in shown
+    assert "time in seconds (dark: 1, light: 6)" in shown and ">1.5</text>" in shown
+    without_shift = draw_features(values, 0.0, "dimension", "features")
+    assert ">frame (dark: 1, light: 6)" in without_shift and ">3</text>" in without_shift
+    assert "seconds" not in without_shift
 
 
 def test_inspected_utterances_are_the_segments(data: Path) -> None:
