@@ -86,7 +86,7 @@ class DataDir(os.PathLike[str]):
         return hash(os.path.realpath(self.path))
 
     def __len__(self) -> int:
-        """Return the number of utterances."""
+        """Return the number of utterances: the number of newlines of utt2spk, or else of lines of segments or wav.scp."""
         return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
@@ -128,7 +128,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Map the names of files to their numbers of lines. Only existing files that Kaldi's scripts sort are included."""
+        """Map the names of the existing files that Kaldi's scripts sort to their numbers of newlines (like ``wc -l``)."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -183,26 +183,29 @@ class DataDir(os.PathLike[str]):
 
     @property
     def segments(self) -> Mapping[str, Segment | Wave]:
-        """Times of each utterance in its recording, read on access."""
+        """:class:`Segment` of each utterance: its recording, and its times there in seconds. Read on access."""
         return load_segments(self.file("segments"))
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio of each utterance, cut from its recording if the directory has segments. Read on access."""
+        """Audio of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
         return load_scp(self.file("wav.scp"), kind="wave")
 
     @property
     def feats(self) -> Mapping[str, Any]:
-        """Features of each utterance, read on access."""
+        """Features of each utterance as an array (frames, dim), read on access."""
         return load_scp(self.file("feats.scp"), kind="matrix")
 
     def _say(self, name: str) -> Printer:
         return Printer(name, logger.info, as_script=False)
 
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to its numbers. ``make_file`` with ``options`` writes a missing file first."""
+        """Map the keys of the file ``name`` to the numbers in the second field. Lines without this field are skipped.
+
+        ``make_file`` is called first, with ``options``, and writes the file if it is missing.
+        """
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
@@ -318,13 +321,13 @@ class DataDir(os.PathLike[str]):
             number: number of utterances.
             how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
                 features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
-            utterances: names of utterances, or the path of a file with one name per line.
-            speakers: names of speakers, or the path of a file with one name per line.
+            utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
+            speakers: names of speakers, or the path of a file with one name per line. Unknown names are ignored.
             durations: minimum and maximum duration in seconds (inclusive), compared with ``utt2dur``, which is written if missing.
 
         Raises:
-            DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, ``how`` is passed without ``number``, or a
-                file cannot be used.
+            DataDirError: not exactly one criterion is passed, ``how`` is invalid or passed without ``number``, ``number`` is below 1 or above
+                the number of utterances, or a file is missing or invalid.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -346,11 +349,11 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory with the utterances that you name.
+        """Make a directory with the utterances that you name, as :meth:`subset` does.
 
         Args:
             target: path of the new directory.
-            utterances: names of utterances, or the path of a file with one name per line.
+            utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
 
         Returns:
             The new directory.
@@ -380,7 +383,7 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: path of the new directory.
-            utt_prefix, utt_suffix: strings that are added to the names of utterances.
+            utt_prefix, utt_suffix: strings that are added to the names of utterances, and of recordings if there are no segments.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
         """
         directories.copy_directory(
@@ -399,6 +402,8 @@ class DataDir(os.PathLike[str]):
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
         """Make a directory with the utterances of several directories (Kaldi: combine_data.sh).
 
+        A file that any source lacks is left out. If another source has ``utt2uniq`` or ``segments``, a missing one is generated,
+        for which a missing ``utt2dur`` is written into the source.
         Args:
             target: path of the new directory.
             *sources: paths of the directories to combine.
