@@ -56,7 +56,7 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def report_open_errors(message: str) -> Iterator[None]:
-    """Within this context, raise DataDirError like Perl, "message: reason", for a file that cannot be opened."""
+    """Within this context, convert the error for a file that cannot be opened to a DataDirError "message: reason", as in Perl."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
@@ -106,10 +106,11 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print each line of a file if a chosen field of the line is in a list of names. Return the exit status 0.
 
-    The option ``-f`` chooses the field, by default the first, and ``--exclude`` prints all other lines instead.
+    ``argv`` has options, the list, and the file, by default standard input. A file that cannot be opened causes a warning.
+    The option ``-f`` chooses the field, by default the first; 0 is the last field. ``--exclude`` prints all other lines.
 
     Raises:
-        DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field.
+        DataDirError: an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it is 1 or more).
     """
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
@@ -160,7 +161,10 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does, in up to :data:`MAX_DIGITS` characters; 0 if there is none."""
+    """Parse the whole number at the start of a string, as Perl does; 0 if there is none.
+
+    Only the first :data:`MAX_DIGITS` characters of the number count, including its sign and the white space before it.
+    """
     match = re.match(r"\s*[+-]?[0-9]+", text)
     return int(match[0][:MAX_DIGITS]) if match else 0
 
