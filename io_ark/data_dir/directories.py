@@ -322,10 +322,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of a file utt2uniq that maps each new name of a key to the old name.
-
-        If the path ``utt2uniq`` is passed, the new names of the keys of this file are mapped to its values instead.
-        """
+        """Yield chunks of utt2uniq that map each new name to the old name, or to the old name's value in ``utt2uniq`` if passed."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)

@@ -446,7 +446,8 @@ class DataDir(os.PathLike[str]):
         If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
 
         Args:
-            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random.
+            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random, but the same
+                in every call.
             write_reco2vol: path of a file to which the recordings and their factors are written.
             low: minimum of the random factors.
             high: maximum of the random factors.
@@ -463,6 +464,8 @@ class DataDir(os.PathLike[str]):
 
     def resample(self, frequency: int) -> DataDir:
         """Resample recordings by sox commands (Kaldi: resample_data_dir.sh), move features into ``.backup``, and return the directory.
+
+        The commands also mix all channels to one, and write samples of 16 bits.
 
         Args:
             frequency: new sampling rate in Hz.

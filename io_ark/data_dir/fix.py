@@ -231,10 +231,7 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk, and return the speakers in the order in which they first appear.
-
-        Raise DataDirError for a line of utt2spk without exactly two fields.
-        """
+        """Write spk2utt from utt2spk, and return the speakers in the order of their first lines. Raise DataDirError for a bad line."""
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)
@@ -340,10 +337,7 @@ class _Fix:
 
 
 def _cut_lines_to_four_fields(chunk: bytes) -> list[bytes]:
-    """Return the lines of a chunk of segments, cut to four fields with single spaces between them.
-
-    A line with fewer fields may get spaces at its end, as if the missing fields were empty.
-    """
+    """Return the lines of a chunk of segments, cut to four fields with single spaces. Missing fields may become empty fields."""
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
     return [b" ".join((split_fields(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in split_lines(chunk)]

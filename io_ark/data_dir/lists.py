@@ -161,10 +161,7 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does; 0 if there is none.
-
-    Only the first :data:`MAX_DIGITS` characters of the number count, including its sign and the white space before it.
-    """
+    """Parse the whole number at the start of a string, as Perl does, from its first MAX_DIGITS characters; 0 if there is none."""
     match = re.match(r"\s*[+-]?[0-9]+", text)
     return int(match[0][:MAX_DIGITS]) if match else 0
 
@@ -206,7 +203,10 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
-    """Print some lines of a file, as chosen by :func:`choose_lines`, and return the exit status 0."""
+    """Print the lines of a file that :func:`choose_lines` chooses, and return the exit status 0.
+
+    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the number is invalid or too large.
+    """
     options = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
@@ -239,7 +239,10 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1."""
+    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1.
+
+    The option ``--srand`` passes the seed, by default 0. Raise DataDirError for an invalid seed.
+    """
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -260,7 +263,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
     A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-``.
 
     Raises:
-        DataDirError: the file cannot be opened, or has an empty line.
+        DataDirError: the file cannot be opened, or has a blank line.
     """
     values: dict[bytes, bytes] = {}
     line_number = 0
@@ -283,8 +286,8 @@ def read_map(file: str) -> dict[bytes, bytes]:
 def apply_map(say: Printer, argv: list[str]) -> int:
     """Print standard input with its fields replaced by their values in a map file. Return the exit status 0.
 
-    The last argument is the path of the map file. The option ``-f`` selects a range of fields, by default all. With
-    ``--permissive``, a field that is not in the map is not changed.
+    The last argument is the path of the map file. The option ``-f`` selects a range of fields, such as ``2`` or ``2-4``, by
+    default all. With ``--permissive``, a field that is not in the map is not changed. Single spaces separate printed fields.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
@@ -309,7 +312,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     replaced_range = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def keep_or_refuse(word: bytes) -> bytes:
-        """Return a field that is not in the map unchanged, with a warning, or raise DataDirError."""
+        """With ``--permissive``, warn about a field that is not in the map, and return it. Otherwise, raise DataDirError."""
         if not is_permissive:
             raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
         warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
@@ -374,7 +377,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts of about the same size. All lines of a speaker are in the same part.
+    """Divide the lines of a file, grouped by speaker in the order of their first lines, into parts of about the same size.
 
     Args:
         say: names the script in messages.
