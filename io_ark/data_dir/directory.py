@@ -465,10 +465,8 @@ class DataDir(os.PathLike[str]):
     def resample(self, frequency: int) -> DataDir:
         """Resample recordings by sox commands (Kaldi: resample_data_dir.sh), move features into ``.backup``, and return the directory.
 
-        The commands also mix all channels to one, and write samples of 16 bits.
-
         Args:
-            frequency: new sampling rate in Hz.
+            frequency: new sampling rate in Hz. The commands also mix all channels to one, and write samples of 16 bits.
         """
         perturb.resample_directory(self._say("resample"), str(frequency), self.path)
         return self

@@ -51,7 +51,8 @@ def fix_directory(
 ) -> int:
     """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
 
-    The exit status is 0, or the exit status of the recipe's own script if this script is called (see ``say``). As with Kaldi's fix_data_dir.sh, most files in ``.backup`` are sorted versions of the old files.
+    The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most files in
+    ``.backup`` are sorted versions of the old files.
 
     Args:
         say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.

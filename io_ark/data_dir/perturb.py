@@ -469,11 +469,9 @@ def _has_volume(path: str) -> bool:
 def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh). Return the exit status 0.
 
-    The commands also mix all channels to one, and write samples of 16 bits.
-
     Args:
         say: prints Kaldi's messages.
-        frequency: new sampling rate in Hz, or in kHz with the suffix k.
+        frequency: new sampling rate in Hz, or in kHz with the suffix k. All channels are mixed to one, and samples get 16 bits.
         folder: path of the directory, which gets a missing utt2dur. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
 
     Raises:
