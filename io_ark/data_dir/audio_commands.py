@@ -97,7 +97,7 @@ def read_head(name: bytes, count: int) -> bytes:
 
 
 def are_lines_plain(lines: bytes) -> bool:
-    """Return True if lines of ``wav.scp`` have only spaces and characters that a shell needs no quotes for, without colons."""
+    """Return True if lines of ``wav.scp`` have no colons, and no characters except spaces that need quotes in a shell."""
     return not lines.translate(None, _PLAIN_LINES)
 
 

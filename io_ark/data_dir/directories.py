@@ -89,9 +89,8 @@ def subset_directory(
         utt_list: path of a file with the name of an utterance on each line.
 
     Raises:
-        DataDirError: the number is invalid or larger than the number of utterances, ``shortest`` is passed without feats.scp,
-            the new directory is the source, the source lacks utt2spk or a spk2utt that is needed, or a file cannot be read or
-            written.
+        DataDirError: the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that
+            an option needs, the new directory is the source, or a file or directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -198,8 +197,8 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
     segments. A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source that
     lacks them if another source has them. Generating segments writes a missing utt2dur into the source.
 
-    If fixing the new directory raises an error, the target does not change. A directory with images.scp is fixed only after
-    it is complete if Kaldi's script is called, and the exit status is 1 if this fails. Otherwise, the exit status is 0.
+    If fixing the new directory raises an error, the target does not change. If ``say.as_script``, a directory with images.scp
+    is fixed only after it is in place, and the exit status is 1 if this fails. Otherwise, the exit status is 0.
 
     Args:
         say: prints Kaldi's messages.
@@ -322,7 +321,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq that map each new name to the old name, or to the old name's value in ``utt2uniq`` if passed."""
+        """Yield chunks of utt2uniq that map each new name to the old name, or to its value in the file ``utt2uniq``."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)

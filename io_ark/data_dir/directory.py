@@ -366,7 +366,7 @@ class DataDir(os.PathLike[str]):
         The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory.
 
         Args:
-            parts: number of parts.
+            parts: number of parts, at most the number of speakers, or with ``per_utt`` the number of utterances.
             per_utt: False to keep the utterances of a speaker together. True to divide them as well, in ``split<parts>utt``.
 
         Returns:
@@ -402,8 +402,9 @@ class DataDir(os.PathLike[str]):
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
         """Make a directory with the utterances of several directories (Kaldi: combine_data.sh).
 
-        A file that any source lacks is left out. If another source has ``utt2uniq`` or ``segments``, a missing one is generated,
-        for which a missing ``utt2dur`` is written into the source.
+        A file that any source lacks is left out. Only ``utt2uniq`` and ``segments`` are generated if at least one source has them.
+        Generating ``segments`` writes a missing ``utt2dur`` into the source.
+
         Args:
             target: path of the new directory.
             *sources: paths of the directories to combine.
@@ -427,8 +428,8 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: path of the new directory.
-            factor: speed factor, such as 0.9. Names get the prefix ``sp<factor>-``.
-            include_spk_prefix: False to keep the names of speakers, and to add ``-sp<factor>`` at the end of other names.
+            factor: speed factor, such as 0.9. Utterances, recordings and speakers get the prefix ``sp<factor>-``.
+            include_spk_prefix: False to keep the names of speakers, and to give utterances and recordings the suffix ``-sp<factor>``.
 
         Returns:
             The new directory.

@@ -56,7 +56,7 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def report_open_errors(message: str) -> Iterator[None]:
-    """Within this context, convert the error for a file that cannot be opened to a DataDirError "message: reason", as in Perl."""
+    """Within this context, convert the error for a file that cannot be opened to DataDirError, with Perl's text "message: reason"."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
@@ -377,7 +377,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file, grouped by speaker in the order of their first lines, into parts of about the same size.
+    """Divide the lines of a file into parts of about the same size, each with all lines of some speakers, in their order.
 
     Args:
         say: names the script in messages.
@@ -514,7 +514,7 @@ def validate_text(say: Printer, argv: list[str]) -> int:
 
 
 def check_text(say: Printer, file: str) -> None:
-    """Raise DataDirError if a file of transcripts is empty or unreadable, or has white space that Kaldi forbids."""
+    """Raise DataDirError if a file of transcripts is empty or unreadable, or if :func:`find_text_problem` finds a problem."""
     try:
         is_empty = os.path.getsize(file) == 0 and os.path.isfile(file)
         problem, line_number, key = find_text_problem(file)

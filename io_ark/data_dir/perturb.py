@@ -453,7 +453,7 @@ def _read_volumes(path: str) -> dict[bytes, float]:
 
 
 def _has_volume(path: str) -> bool:
-    """Return True if one of the first 100 lines of wav.scp changes the volume of a whole recording."""
+    """Return True if Kaldi's script finds a command that changes the volume in one of the first 100 lines of wav.scp."""
     for number, line in enumerate(read_lines(path)):
         words = _QUOTED.sub(b"x", line).split()
         if number == 100:
