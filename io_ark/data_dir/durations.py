@@ -407,7 +407,7 @@ def get_utt2num_frames(
         get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
 
         def count_frames(seconds: float) -> float:
-            """Return the number of frames in a duration, truncated to an integer as in Kaldi's script."""
+            """Return the number of frames in a duration in seconds, truncated toward zero as in Kaldi's script."""
             count = (seconds - frame_overlap) / frame_shift
             # Return infinity and NaN unchanged, so that replace_values raises an error that names the utterance.
             return float(math.trunc(count)) if math.isfinite(count) else count

@@ -148,7 +148,7 @@ class _Fix:
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
-        """Sort the file ``name`` by its keys, and keep the first line of each key. Report keys with two values, except in spk2utt."""
+        """Sort an unsorted file by its keys, and keep the first line of each key. Report keys with two values, except in spk2utt."""
         path = self.stage.find(name)
         if is_sorted(path):
             return

@@ -144,7 +144,7 @@ def change_speed_of_files(
     """Map names of files to chunks of their content, for the directory ``src`` at a different speed.
 
     The map has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
-    ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
+    ``factor`` is the speed, such as "0.9". The last arguments rename keys. Without segments, ``utterances`` renames wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -441,7 +441,7 @@ def change_recordings(
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
-    """Return the volume factor of each recording in the file ``path``. Raise DataDirError for an invalid line."""
+    """Return the volume factor of each recording in the file ``path``. Skip blank lines. Raise DataDirError for an invalid line."""
     volumes = {}
     for line_number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
