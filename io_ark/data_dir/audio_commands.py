@@ -47,9 +47,9 @@ class AudioInput(NamedTuple):
 def parse_audio_entry(name: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
-    The entry ``name`` is a file, ``file:offset``, a URL or a command that ends in ``|``. The file name extension determines
-    the format, or the first bytes of the file if the extension is unknown. The input is a ``wav-copy`` command if sox cannot
-    read the format, or would misread the name.
+    The entry ``name`` is a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard input. The
+    file name extension determines the format. A file with an unknown extension is read as WAV, unless its first bytes identify
+    another format. The input is a ``wav-copy`` command if sox cannot read the format, or would misread the name.
 
     Raises:
         ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.
@@ -97,12 +97,12 @@ def read_head(name: bytes, count: int) -> bytes:
 
 
 def are_lines_plain(lines: bytes) -> bool:
-    """Return True if lines of ``wav.scp`` consist of words that need no quotes in a shell and have no offsets."""
+    """Return True if lines of ``wav.scp`` have no colons, and no characters except spaces that need quotes in a shell."""
     return not lines.translate(None, _PLAIN_LINES)
 
 
 def quote_name(name: bytes) -> bytes:
-    """Return a file name as a word of a shell command. Plain names and ``-`` (standard input) do not change.
+    """Return a file name as a word of a shell command, quoted only if necessary. ``-`` (standard input) does not change.
 
     A name that sox or wav-copy would take for an option, an effect, a command or a table starts with ``./`` in the result.
     """
@@ -120,9 +120,10 @@ def _unquote_word(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Split a sox command that changes the speed into its input and the speed factor. Return None for any other string.
+    """Return the input and the speed factor of a sox command that changes the speed. Return None for any other string.
 
-    ``rxfilename`` is an entry of ``wav.scp`` from :meth:`DataDir.perturb_speed`. The input is a file name, or a command with ``|``.
+    ``rxfilename`` is an entry of ``wav.scp`` from :meth:`DataDir.perturb_speed`. The input is a file name, or a command that
+    ends in ``|``.
 
     >>> from io_ark.data_dir import split_speed
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")

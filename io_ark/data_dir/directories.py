@@ -47,14 +47,14 @@ IdList = str | Container[bytes]
 
 
 def refuse_same_directory(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError if the paths are equal, with Kaldi's ``message``, or if :func:`refuse_target` refuses the target."""
+    """Raise DataDirError with Kaldi's ``message`` if the paths are equal. Otherwise, call :func:`refuse_target`."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
 
 
 def write_spk2utt(stage: Stage) -> None:
-    """Write the file spk2utt of a stage from its file utt2spk. Raise DataDirError for an invalid line of utt2spk."""
+    """Write the file spk2utt of a stage from its file utt2spk. Raise DataDirError for a line without exactly two fields."""
     path = stage.find("utt2spk")
     refuse_line = make_refusal("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse_line))
@@ -89,8 +89,8 @@ def subset_directory(
         utt_list: path of a file with the name of an utterance on each line.
 
     Raises:
-        DataDirError: the number is invalid or larger than the number of utterances, ``shortest`` is passed without feats.scp,
-            the new directory is the source, or a directory cannot be read or written.
+        DataDirError: the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that
+            an option needs, the new directory is the source, or a file or directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -108,7 +108,7 @@ def subset_directory(
         _choose_utterances(say, src, stage, subset_size, option, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
-            """Write the files ``names``, separated by spaces, with the lines whose keys are in ``keys``."""
+            """Write each file of ``names`` (separated by spaces) that the source has, with the lines whose keys are in ``keys``."""
             for name in names.split():
                 if path := src.find(name):
                     write_filtered_lines(stage, path, name, keys, may_end_blank=True)
@@ -136,8 +136,8 @@ def _choose_utterances(
 ) -> None:
     """Write utt2spk and spk2utt of a subset of the directory ``src`` to the stage of the new directory.
 
-    The subset has the speakers in ``spk_list`` if passed, otherwise the utterances in ``utt_list``. Without lists, ``option``
-    and ``size`` of subset_data_dir.sh choose the utterances. The option "" spreads ``size`` utterances evenly.
+    The subset has the speakers in ``spk_list`` if passed, otherwise the utterances in ``utt_list``. Without lists, ``option``,
+    an option of subset_data_dir.sh such as "--first", chooses ``size`` utterances. The option "" spreads them evenly.
     """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or option in ("--speakers", "--per-spk")
@@ -193,9 +193,12 @@ def _spread_utterances(fields: list[bytes], size: int) -> bytes:
 def combine_directories(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
     """Make a directory with the utterances of several directories (Kaldi: combine_data.sh), and return the exit status.
 
-    A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source that lacks them
-    if another source has them. Generating segments writes a missing utt2dur into the source. If fixing the new directory
-    fails, the target does not change.
+    The new directory has only the files of :data:`COMBINED_FILES`, ``extra_files``, spk2utt, frame_shift, utt2uniq and
+    segments. A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source that
+    lacks them if another source has them. Generating segments writes a missing utt2dur into the source.
+
+    If fixing the new directory raises an error, the target does not change. If ``say.as_script``, a directory with images.scp
+    is fixed only after it is in place, and the exit status is 1 if this fails. Otherwise, the exit status is 0.
 
     Args:
         say: prints Kaldi's messages.
@@ -280,14 +283,15 @@ class Renaming:
         self.prefix, self.suffix = (affix.encode("utf-8", "surrogateescape") for affix in (prefix, suffix))
         if prefix or suffix:
             self.keys = set(read_keys(listing))
-        else:  # An empty line of the listing is an empty line of Kaldi's map, which apply_map.pl refuses.
+        else:  # Kaldi's script turns an empty line of the listing into a blank line of its map, which apply_map.pl refuses.
             self.keys = read_id_list(listing, "apply_map.pl: empty line,")
 
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
         """Yield chunks of the file ``path`` with renamed keys, and with single spaces between fields.
 
-        The keys are in field ``number`` of each line, counted from 1. Spaces within a file name of a script file are
-        preserved. If ``chunks`` is passed, these chunks are renamed instead of the content of the file.
+        The keys are in field ``number`` of each line, counted from 1. Lines with fewer fields are not renamed. In a script
+        file, spaces within a file name or a quoted command are preserved. If ``chunks`` is passed, these chunks are renamed
+        instead of the content of the file, and ``path`` only names the file in errors and tells whether it is a script file.
 
         Raises:
             DataDirError: a key is not in the listing. The lines before this key are yielded first.
@@ -304,7 +308,7 @@ class Renaming:
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
-        """Return a chunk of the file ``path`` with renamed keys in field ``number``. Shorter lines are not renamed."""
+        """Return a chunk of the file ``path`` with renamed keys and single spaces, as :meth:`rename_lines` describes."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
@@ -317,7 +321,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq: new name, old name. If a file ``utt2uniq`` is passed, rename its keys and keep its values."""
+        """Yield chunks of utt2uniq that map each new name to the old name, or to its value in the file ``utt2uniq``."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -419,9 +423,10 @@ def divide_speakers(
 
     Args:
         say: prints Kaldi's messages.
-        source, target: paths of the directory, which gets a missing utt2dur if seconds are limited, and of the copy.
+        source, target: paths of the directory, and of the copy. The new speakers are ``<speaker>-1``, ``<speaker>-2`` and so on.
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
-        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less means no limit.
+        seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds, except for a single longer utterance.
+            0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
         respect_speaker_info: keep the utterances of different speakers apart. If false, all utterances are divided as utterances of one speaker.
 
     Returns:
@@ -486,7 +491,7 @@ def _read_durations(path: str) -> _Durations:
 def _divide_speaker(
     speaker: bytes, names: list[bytes], max_count: int, max_seconds: float, durations: _Durations | None
 ) -> list[bytes]:
-    """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers.
+    """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers ``<speaker>-<number>``.
 
     A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the utterances
     of a new speaker last at most ``max_seconds`` in total, except for a single longer utterance.

@@ -86,7 +86,7 @@ class DataDir(os.PathLike[str]):
         return hash(os.path.realpath(self.path))
 
     def __len__(self) -> int:
-        """Return the number of utterances."""
+        """Return the number of utterances: the number of newlines of utt2spk, or else of lines of segments or wav.scp."""
         return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
@@ -128,7 +128,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Map the names of files to their numbers of lines. Only existing files that Kaldi's scripts sort are included."""
+        """Map the names of the existing files that Kaldi's scripts sort to their numbers of newlines (like ``wc -l``)."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -183,26 +183,29 @@ class DataDir(os.PathLike[str]):
 
     @property
     def segments(self) -> Mapping[str, Segment | Wave]:
-        """Times of each utterance in its recording, read on access."""
+        """:class:`Segment` of each utterance: its recording, and its times there in seconds. Read on access."""
         return load_segments(self.file("segments"))
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio of each utterance, cut from its recording if the directory has segments. Read on access."""
+        """Audio of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
         return load_scp(self.file("wav.scp"), kind="wave")
 
     @property
     def feats(self) -> Mapping[str, Any]:
-        """Features of each utterance, read on access."""
+        """Features of each utterance as an array (frames, dim), read on access."""
         return load_scp(self.file("feats.scp"), kind="matrix")
 
     def _say(self, name: str) -> Printer:
         return Printer(name, logger.info, as_script=False)
 
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to its numbers. ``make_file`` with ``options`` writes a missing file first."""
+        """Map the keys of the file ``name`` to the numbers in the second field. Lines without this field are skipped.
+
+        ``make_file`` is called first, with ``options``, and writes the file if it is missing.
+        """
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
@@ -318,13 +321,13 @@ class DataDir(os.PathLike[str]):
             number: number of utterances.
             how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
                 features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
-            utterances: names of utterances, or the path of a file with one name per line.
-            speakers: names of speakers, or the path of a file with one name per line.
+            utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
+            speakers: names of speakers, or the path of a file with one name per line. Unknown names are ignored.
             durations: minimum and maximum duration in seconds (inclusive), compared with ``utt2dur``, which is written if missing.
 
         Raises:
-            DataDirError: not exactly one criterion is passed, ``how`` or ``number`` is invalid, ``how`` is passed without ``number``, or a
-                file cannot be used.
+            DataDirError: not exactly one criterion is passed, ``how`` is invalid or passed without ``number``, ``number`` is below 1 or above
+                the number of utterances, or a file is missing or invalid.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -346,11 +349,11 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory with the utterances that you name.
+        """Make a directory with the utterances that you name, as :meth:`subset` does.
 
         Args:
             target: path of the new directory.
-            utterances: names of utterances, or the path of a file with one name per line.
+            utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
 
         Returns:
             The new directory.
@@ -363,7 +366,7 @@ class DataDir(os.PathLike[str]):
         The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory.
 
         Args:
-            parts: number of parts.
+            parts: number of parts, at most the number of speakers, or with ``per_utt`` the number of utterances.
             per_utt: False to keep the utterances of a speaker together. True to divide them as well, in ``split<parts>utt``.
 
         Returns:
@@ -380,7 +383,7 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: path of the new directory.
-            utt_prefix, utt_suffix: strings that are added to the names of utterances.
+            utt_prefix, utt_suffix: strings that are added to the names of utterances, and of recordings if there are no segments.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
         """
         directories.copy_directory(
@@ -398,6 +401,9 @@ class DataDir(os.PathLike[str]):
     @staticmethod
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
         """Make a directory with the utterances of several directories (Kaldi: combine_data.sh).
+
+        A file that any source lacks is left out. Only ``utt2uniq`` and ``segments`` are generated if at least one source has them.
+        Generating ``segments`` writes a missing ``utt2dur`` into the source.
 
         Args:
             target: path of the new directory.
@@ -422,8 +428,8 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: path of the new directory.
-            factor: speed factor, such as 0.9. Names get the prefix ``sp<factor>-``.
-            include_spk_prefix: False to keep the names of speakers, and to add ``-sp<factor>`` at the end of other names.
+            factor: speed factor, such as 0.9. Utterances, recordings and speakers get the prefix ``sp<factor>-``.
+            include_spk_prefix: False to keep the names of speakers, and to give utterances and recordings the suffix ``-sp<factor>``.
 
         Returns:
             The new directory.
@@ -441,7 +447,8 @@ class DataDir(os.PathLike[str]):
         If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
 
         Args:
-            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random.
+            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random, but the same
+                in every call.
             write_reco2vol: path of a file to which the recordings and their factors are written.
             low: minimum of the random factors.
             high: maximum of the random factors.
@@ -460,7 +467,7 @@ class DataDir(os.PathLike[str]):
         """Resample recordings by sox commands (Kaldi: resample_data_dir.sh), move features into ``.backup``, and return the directory.
 
         Args:
-            frequency: new sampling rate in Hz.
+            frequency: new sampling rate in Hz. The commands also mix all channels to one, and write samples of 16 bits.
         """
         perturb.resample_directory(self._say("resample"), str(frequency), self.path)
         return self

@@ -174,7 +174,7 @@ def get_utt2dur(
         folder: path of the data directory.
         frame_shift: frame shift in seconds, for durations from features. A file ``frame_shift`` takes precedence.
         nj: number of parts of the audio, which are measured one after another.
-        read_entire_file: count all samples instead of reading the headers.
+        read_entire_file: count all samples instead of reading the headers, as is always done if a command changes the speed.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
@@ -190,7 +190,7 @@ def get_utt2dur(
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
 
         def format_duration(key: bytes, frame_count: bytes) -> bytes:
-            """Return the key and the duration in seconds of an utterance with ``frame_count`` frames."""
+            """Return ``key seconds`` for an utterance of ``frame_count`` frames. Raise DataDirError for an invalid frame shift."""
             if parse_number(shift) <= 0:
                 file = f"{folder}/frame_shift" if has_shift else ""
                 problem = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
@@ -314,7 +314,7 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
 
 
 def _has_speed_command(wav_scp: str) -> bool:
-    """Return True if a command in the file ``wav_scp`` changes the speed of a recording."""
+    """Return True if a sox command in the file ``wav_scp`` changes the speed of a recording; False if the file is missing."""
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
@@ -375,7 +375,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames with the number of frames of each utterance, unless the file exists. Return the exit status 0.
+    """Write utt2num_frames with the number of frames of each utterance, unless the file has lines. Return the exit status 0.
 
     The frames of feats.scp are counted. Without feats.scp, the numbers are computed from utt2dur, which is written first if
     it is incomplete (Kaldi: get_utt2num_frames.sh).
@@ -390,6 +390,7 @@ def get_utt2num_frames(
 
     Raises:
         DataDirError: ``frame_shift`` or ``frame_overlap`` is invalid, or the features or durations cannot be read.
+        FormatError: a duration, or a number of frames, is not finite.
     """
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
         raise DataDirError(
@@ -406,7 +407,7 @@ def get_utt2num_frames(
         get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
 
         def count_frames(seconds: float) -> float:
-            """Return the number of frames in a duration, truncated to an integer as in Kaldi's script."""
+            """Return the number of frames in a duration in seconds, truncated toward zero as in Kaldi's script."""
             count = (seconds - frame_overlap) / frame_shift
             # Return infinity and NaN unchanged, so that replace_values raises an error that names the utterance.
             return float(math.trunc(count)) if math.isfinite(count) else count
@@ -418,7 +419,7 @@ def get_utt2num_frames(
 
 
 def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
-    """Yield chunks of a segments file in which each utterance is a whole recording. Write utt2dur first if it is missing."""
+    """Yield chunks of a segments file in which each utterance is a whole recording. Write a missing or empty utt2dur first."""
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):

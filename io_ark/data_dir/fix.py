@@ -51,7 +51,8 @@ def fix_directory(
 ) -> int:
     """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
 
-    As with Kaldi's fix_data_dir.sh, most files in ``.backup`` are sorted versions of the old files.
+    The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most files in
+    ``.backup`` are sorted versions of the old files.
 
     Args:
         say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
@@ -126,7 +127,7 @@ class _Fix:
     def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
 
-        With ``strip_cr``, remove the carriage returns instead.
+        With ``strip_cr``, remove carriage returns before newlines, and accept a carriage return at the end of the file.
         """
         path = self.stage.find(name)
         refuse_byte_order_mark(path)
@@ -147,7 +148,7 @@ class _Fix:
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
-        """Sort the file ``name`` by its keys, and keep the first line of each key. Report keys with two values, except in spk2utt."""
+        """Sort an unsorted file by its keys, and keep the first line of each key. Report keys with two values, except in spk2utt."""
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -231,7 +232,7 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk, and return the speakers."""
+        """Write spk2utt from utt2spk, and return the speakers in the order of their first lines. Raise DataDirError for a bad line."""
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)
@@ -239,7 +240,7 @@ class _Fix:
     def filter_speakers(self) -> None:
         """Keep the speakers that utt2spk has, and that cmvn.scp and spk2gender have if these files exist.
 
-        Other speakers are removed from utt2spk and from all files by speaker.
+        Other speakers are removed from utt2spk and from all files by speaker. utt2spk is written in the order of spk2utt.
         """
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
@@ -261,9 +262,10 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances in all existing files by utterance, except that utt2uniq, vad.scp and additional files may lack them.
+        """Keep the utterances that are in utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
 
-        In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
+        Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments, the
+        utterances must also be in wav.scp. Other utterances are removed from all files by utterance.
 
         Raises:
             DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_open_ended_segments` finds a wrong duration.
@@ -336,7 +338,7 @@ class _Fix:
 
 
 def _cut_lines_to_four_fields(chunk: bytes) -> list[bytes]:
-    """Return the lines of a chunk of segments, cut to four fields with single spaces between them."""
+    """Return the lines of a chunk of segments, cut to four fields with single spaces. Missing fields may become empty fields."""
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
     return [b" ".join((split_fields(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in split_lines(chunk)]

@@ -38,5 +38,5 @@ def number_chunks(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def count_lines(chunk: bytes) -> int:
-    """Return the number of lines of a chunk. A last line without a newline counts."""
+    """Return the number of lines of a chunk, which must not be empty. A last line without a newline counts."""
     return chunk.count(b"\n") + (not chunk.endswith(b"\n"))

@@ -65,7 +65,7 @@ def has_single_spaces(chunk: bytes) -> bool:
 
 
 def sort_unique_values(file: str, number: int, *, awk: bool) -> list[bytes]:
-    """Return the distinct values of field ``number``, counted from 1, of the lines of a file, sorted by their bytes."""
+    """Return, in byte order, the distinct values of field ``number``, counted from 1. Lines without this field have b""."""
     values: set[bytes] = set()
     for chunk in read_chunks(file):
         values.update(get_column(chunk, number, awk=awk))

@@ -44,7 +44,7 @@ def get_sort_key(line: bytes) -> bytes:
 
 
 def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
-    """Return the lines of several files (iterables of chunks), sorted by their bytes or by the result of ``key``."""
+    """Sort the lines of several files (iterables of chunks) by their bytes or by ``key``, stably, and add missing newlines."""
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):
         lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")

@@ -56,7 +56,7 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def report_open_errors(message: str) -> Iterator[None]:
-    """Within this context, raise DataDirError like Perl, "message: reason", for a file that cannot be opened."""
+    """Within this context, convert the error for a file that cannot be opened to DataDirError, with Perl's text "message: reason"."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
@@ -106,10 +106,11 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print each line of a file if a chosen field of the line is in a list of names. Return the exit status 0.
 
-    The option ``-f`` chooses the field, by default the first, and ``--exclude`` prints all other lines instead.
+    ``argv`` has options, the list, and the file, by default standard input. A file that cannot be opened causes a warning.
+    The option ``-f`` chooses the field, by default the first; 0 is the last field. ``--exclude`` prints all other lines.
 
     Raises:
-        DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field.
+        DataDirError: an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it is 1 or more).
     """
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
@@ -160,7 +161,7 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does, in up to :data:`MAX_DIGITS` characters; 0 if there is none."""
+    """Parse the whole number at the start of a string, as Perl does, from its first MAX_DIGITS characters; 0 if there is none."""
     match = re.match(r"\s*[+-]?[0-9]+", text)
     return int(match[0][:MAX_DIGITS]) if match else 0
 
@@ -202,7 +203,10 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
-    """Print some lines of a file, as chosen by :func:`choose_lines`, and return the exit status 0."""
+    """Print the lines of a file that :func:`choose_lines` chooses, and return the exit status 0.
+
+    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the number is invalid or too large.
+    """
     options = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
@@ -235,7 +239,10 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1."""
+    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1.
+
+    The option ``--srand`` passes the seed, by default 0. Raise DataDirError for an invalid seed.
+    """
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -256,7 +263,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
     A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-``.
 
     Raises:
-        DataDirError: the file cannot be opened, or has an empty line.
+        DataDirError: the file cannot be opened, or has a blank line.
     """
     values: dict[bytes, bytes] = {}
     line_number = 0
@@ -279,8 +286,8 @@ def read_map(file: str) -> dict[bytes, bytes]:
 def apply_map(say: Printer, argv: list[str]) -> int:
     """Print standard input with its fields replaced by their values in a map file. Return the exit status 0.
 
-    The last argument is the path of the map file. The option ``-f`` selects a range of fields, by default all. With
-    ``--permissive``, a field that is not in the map is not changed.
+    The last argument is the path of the map file. The option ``-f`` selects a range of fields, such as ``2`` or ``2-4``, by
+    default all. With ``--permissive``, a field that is not in the map is not changed. Single spaces separate printed fields.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
@@ -305,7 +312,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     replaced_range = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def keep_or_refuse(word: bytes) -> bytes:
-        """Return a field that is not in the map unchanged, with a warning, or raise DataDirError."""
+        """With ``--permissive``, warn about a field that is not in the map, and return it. Otherwise, raise DataDirError."""
         if not is_permissive:
             raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
         warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
@@ -370,7 +377,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts of about the same size. All lines of a speaker are in the same part.
+    """Divide the lines of a file into parts of about the same size, each with all lines of some speakers, in their order.
 
     Args:
         say: names the script in messages.
@@ -507,7 +514,7 @@ def validate_text(say: Printer, argv: list[str]) -> int:
 
 
 def check_text(say: Printer, file: str) -> None:
-    """Raise DataDirError if a file of transcripts is empty or unreadable, or has white space that Kaldi forbids."""
+    """Raise DataDirError if a file of transcripts is empty or unreadable, or if :func:`find_text_problem` finds a problem."""
     try:
         is_empty = os.path.getsize(file) == 0 and os.path.isfile(file)
         problem, line_number, key = find_text_problem(file)

@@ -64,7 +64,7 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
     """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
-    In ``chunks``, a single space must follow each key. ``path`` is the name of the file for errors.
+    In ``chunks``, a single space must follow each key, and a newline each line. ``path`` is the name of the file for errors.
     Raise DataDirError if no program can read a file that a line names.
     """
     ending = b" -t wav - speed %b |\n" % factor
@@ -112,8 +112,8 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Yield chunks of segments with the times divided by ``speed``. In ``chunks``, single spaces must separate fields.
 
-    Segments with a new duration of :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end
-    of the recording, does not change.
+    Times have two decimals, and fields after the end are removed. Segments with a new duration of
+    :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end of the recording, does not change.
     """
     for chunk in chunks:
         lines = []
@@ -144,7 +144,7 @@ def change_speed_of_files(
     """Map names of files to chunks of their content, for the directory ``src`` at a different speed.
 
     The map has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
-    ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
+    ``factor`` is the speed, such as "0.9". The last arguments rename keys. Without segments, ``utterances`` renames wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -245,8 +245,8 @@ def perturb_speed_3way(
         say: prints Kaldi's messages.
         source, target: paths of the directory, which is fixed and gets missing durations, and of the new directory.
         always_include_prefix: add the prefix sp1.0- to the names at speed 1.0 as well.
-        include_spk_prefix: add prefixes to the names of utterances and speakers. If false, the names of utterances get
-            suffixes, and speakers keep their names.
+        include_spk_prefix: add prefixes to the names of utterances and speakers at speeds 0.9 and 1.1. If false, the names of
+            utterances get suffixes, and speakers keep their names.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
@@ -325,7 +325,7 @@ def perturb_volume(
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory. If its volume is changed, feats.scp is moved into ``.backup``.
-        reco2vol: path of a file with a factor for each recording; "" for random factors.
+        reco2vol: path of a file with a factor for each recording; "" for random factors, which are the same in every run.
         write_reco2vol: path to which the factors are written; "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
@@ -348,7 +348,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that changes the volume. Store the factor for ``write_reco2vol``."""
+        """Return the changed line ``number`` of wav.scp, and store its factor. Raise DataDirError for a recording without one."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -412,7 +412,8 @@ def change_recordings(
 
     Args:
         path: path of wav.scp.
-        change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed line.
+        change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed line, or
+            raises ValueError for an entry that cannot be changed.
         change_chunk: takes a chunk; returns its changed lines, or b"" if ``change_line`` has to change them one by one.
         may_end_blank: True to accept blank lines at the end of the file.
 
@@ -440,7 +441,7 @@ def change_recordings(
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
-    """Return the volume factor of each recording in the file ``path``. Raise DataDirError for an invalid line."""
+    """Return the volume factor of each recording in the file ``path``. Skip blank lines. Raise DataDirError for an invalid line."""
     volumes = {}
     for line_number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
@@ -452,7 +453,7 @@ def _read_volumes(path: str) -> dict[bytes, float]:
 
 
 def _has_volume(path: str) -> bool:
-    """Return True if one of the first 100 lines of wav.scp changes the volume of a whole recording."""
+    """Return True if Kaldi's script finds a command that changes the volume in one of the first 100 lines of wav.scp."""
     for number, line in enumerate(read_lines(path)):
         words = _QUOTED.sub(b"x", line).split()
         if number == 100:
@@ -470,8 +471,8 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
 
     Args:
         say: prints Kaldi's messages.
-        frequency: new sampling rate in Hz, or in kHz with the suffix k.
-        folder: path of the directory, which gets a missing utt2dur. Features of the directory are moved into ``.backup``.
+        frequency: new sampling rate in Hz, or in kHz with the suffix k. All channels are mixed to one, and samples get 16 bits.
+        folder: path of the directory, which gets a missing utt2dur. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
 
     Raises:
         DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.

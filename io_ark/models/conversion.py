@@ -135,7 +135,7 @@ class AlignmentConverter:
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
     def _convert_usable_alignments(self, frames: AlignedFrames, usable: Mask) -> Converted:
-        """Convert the alignments that the mask ``usable`` selects. All other alignments get no frames."""
+        """Convert the alignments that the mask ``usable`` selects. All others get no frames, and are not short."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
         lengths, is_short = np.zeros_like(sizes), np.zeros_like(usable)
@@ -155,8 +155,9 @@ class AlignmentConverter:
     def _compute_lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
         """Return the new number of frames of each phone, and a mask of the alignments with too few frames.
 
-        ``segments`` has the old phones, and ``phones`` the new phones. The first ``subsampling - 1 - shift`` frames of
-        an alignment precede the first frame that is kept.
+        If a phone is too short after subsampling, :func:`_balance_lengths` moves frames to it. ``segments`` has the old
+        phones, and ``phones`` the new phones. The first ``subsampling - 1 - shift`` frames of an alignment precede the
+        first frame that is kept.
         """
         is_short = np.zeros(len(segments.counts), bool)
         if self.subsampling == 1 and self.old.topology == self.new.topology:
@@ -182,7 +183,7 @@ class AlignmentConverter:
         """Return the new transition-ids of all alignments, concatenated.
 
         ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
-        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path; others get a random path.
+        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path; any other gets a random path.
         """
         keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
@@ -200,10 +201,10 @@ class AlignmentConverter:
         _move_self_loops(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
         return result
 
-    def _find_changed_topologies(self, old: Integers, new: Integers) -> Mask:
+    def _find_changed_topologies(self, old_phones: Integers, new_phones: Integers) -> Mask:
         """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
         # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
-        pairs, indices = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
+        pairs, indices = np.unique(old_phones.astype(np.int64) << 32 | new_phones, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
         ]
@@ -213,9 +214,9 @@ class AlignmentConverter:
         return np.array(is_other, bool)[indices]
 
     def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
-        """Return the first transition-id of each HMM state of each phone: (phones, states).
+        """Return the first transition-id of each HMM state of each phone in its context: (phones, states).
 
-        ``owners`` (phones,) has the index of the alignment of each phone.
+        ``owners`` (phones,) has the index of the alignment of each phone. Contexts do not cross the ends of alignments.
 
         Raises:
             FormatError: the topology lacks a phone, the tree has no pdf, or the model lacks a state.
@@ -269,15 +270,15 @@ def _number_windows(windows: Integers) -> Indices:
     return codes
 
 
-def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | None:
-    """Move frames between phones until every phone has the minimum length. Return None if there are too few frames.
+def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int] | None:
+    """Move frames between phones until every phone has its minimum length. Return None if there are too few frames.
 
-    ``lengths`` has the number of frames of each phone. It is changed in place and returned.
+    ``lengths`` has the number of frames of each phone. It is changed in place, even if the result is None.
     The phones that lack frames take turns. A phone takes one frame from the nearest phone that can spare a frame, where
     the distance is the number of frames between the two phones. In a tie, the earlier phone gives the frame.
     """
-    lacking = [i for i, needed in enumerate(minimum) if lengths[i] < needed]
-    donors = [i for i, needed in enumerate(minimum) if lengths[i] > needed]
+    lacking = [i for i, min_length in enumerate(min_lengths) if lengths[i] < min_length]
+    donors = [i for i, min_length in enumerate(min_lengths) if lengths[i] > min_length]
     while lacking:
         for i in lacking:
             if not donors:
@@ -289,9 +290,9 @@ def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | 
             donor = donors[nearest]
             lengths[i] += 1
             lengths[donor] -= 1
-            if lengths[donor] == minimum[donor]:
+            if lengths[donor] == min_lengths[donor]:
                 del donors[nearest]
-        lacking = [i for i in lacking if lengths[i] < minimum[i]]
+        lacking = [i for i in lacking if lengths[i] < min_lengths[i]]
     return lengths
 
 
@@ -369,7 +370,7 @@ class _RandomPaths:
         return path
 
     def _find_transitions_to_end(self, phone: int, number: int, num_left: int) -> list[tuple[int, int]]:
-        """Return (index, target) of each transition of state ``number`` that begins a path of ``num_left`` frames."""
+        """Return (index, target) of each transition that starts a path of ``num_left`` frames from state ``number``."""
         key = self._topology.entry_of[phone], number, num_left
         if key not in self._choices:
             state = self._topology.entry(phone)[number]

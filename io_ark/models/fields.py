@@ -19,7 +19,7 @@ T = TypeVar("T")
 def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -> None:
     """Convert attributes of a model, a frozen dataclass, to arrays of type ``dtype``.
 
-    ``shapes`` maps the names of the attributes to the expected shapes.
+    ``shapes`` maps the names of the attributes to the expected shapes. Values that are too large become infinite.
 
     Raises:
         FormatError: an array does not have the expected shape.

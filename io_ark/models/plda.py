@@ -180,14 +180,14 @@ class Plda:
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
             num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
-            normalize_length: True to scale each vector to the length that the model expects.
+            normalize_length: True to scale each vector to the length that the model expects. ``mean`` becomes NaN.
             simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
         Returns:
             (..., dim): mapped vectors. They are computed in float64, and rounded if ``vectors`` are float32.
 
         Raises:
-            FormatError: the dimension of vectors or the shape of ``num_utts`` is wrong, or a number is not positive.
+            FormatError: the dimension of vectors or shape of ``num_utts`` is wrong, or ``num_utts`` is not positive.
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:

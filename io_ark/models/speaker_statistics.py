@@ -115,7 +115,7 @@ class PldaStatistics:
         """Estimate a PLDA model with ``num_em_iters`` iterations of the EM algorithm.
 
         Returns:
-            ``mean``, ``transform`` and ``psi`` (see :class:`io_ark.models.plda.Plda`).
+            ``mean`` (of the speakers' means), ``transform`` and ``psi``. See :class:`io_ark.models.plda.Plda`.
 
         Raises:
             FormatError: :meth:`check_counts` refuses the counts, or a covariance matrix is singular.

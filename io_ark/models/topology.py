@@ -46,7 +46,7 @@ class HmmTopology:
 
     Attributes:
         phones: the phones in ascending order.
-        entry_of: index in ``entries`` of the integers 0, 1, 2, ... up to the last phone, or -1 for other integers.
+        entry_of: index in ``entries`` for each integer from 0 to the last phone; -1 for an integer that is not a phone.
         entries: HMMs as tuples of states. The last state of an HMM is final and has no transitions.
 
     >>> from io_ark.models import HmmState, HmmTopology
@@ -154,25 +154,25 @@ def _check_entry(entry: TopologyEntry) -> None:
         raise FormatError("the pdf-classes of an HMM must be consecutive integers from 0")
 
 
-def _check_state(number: int, state: HmmState, last: int) -> None:
-    """Raise FormatError if state ``number`` of an HMM, whose final state is ``last``, is invalid."""
+def _check_state(number: int, state: HmmState, final_state: int) -> None:
+    """Raise FormatError if state ``number`` of an HMM is invalid. Warn if its probabilities do not sum to 1."""
     total = 0.0
     for index, (target, probability) in enumerate(state.transitions):
         total += probability
         transition = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
             raise FormatError(f"{transition} has the probability {probability:.7g}: write a positive number")
-        if not 0 <= target <= last:
+        if not 0 <= target <= final_state:
             raise FormatError(
-                f"{transition} leads to a state that does not exist, because the last state is {last}: "
+                f"{transition} leads to a state that does not exist, because the last state is {final_state}: "
                 "correct the target"
             )
-        if state.forward_pdf_class == NO_PDF and target == last:
+        if state.forward_pdf_class == NO_PDF and target == final_state:
             raise FormatError(
                 f"{transition} enters the final state, but state {number} has no pdf and emits no frame: "
                 "add a pdf to the state"
             )
-        # Like Kaldi, compare the target with the index of the transition, although the number of the state is meant.
+        # Kaldi compares the target with the index of the transition, although the number of the state would be correct.
         if state.self_loop_pdf_class == NO_PDF and target == index:
             raise FormatError(f"{transition} is a self-loop of a state that emits no frames: remove the transition")
     if len({target for target, _ in state.transitions}) < len(state.transitions):

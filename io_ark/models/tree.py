@@ -189,7 +189,7 @@ class _Nodes(NamedTuple):
 
     @classmethod
     def from_tree(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
-        """Return the arrays of a tree for events with values from 0 to ``max_value``."""
+        """Return the arrays of a tree for windows of ``width`` phones, and for values from 0 to ``max_value``."""
         queue: list[Table | Split] = []
         nodes: list[tuple[int, int, int, int, int]] = []
         children = [-1]
