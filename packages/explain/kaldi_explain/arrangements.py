@@ -231,8 +231,7 @@ def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
     """If the array's last columns are deltas of its first columns, yield Kaldi's arrangement, then torchaudio's.
 
-    Yield only the first order and window that fit, from order 2 and Kaldi's default window of 2 frames. Rows near the
-    ends of the array are not compared, because the two libraries pad differently.
+    Only the first order and window that fit count. The ends are not compared, because the libraries pad differently.
     """
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
@@ -404,7 +403,7 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Return the first rounding of :data:`STORAGES` that an array (frames, columns) shows, or storage without words.
+    """Return the first rounding in :data:`STORAGES` that an array shows, or a storage without words and error.
 
     Arrays with fewer than 9 frames, or with magnitudes above 60,000 (float16 ends at 65,504), count as not rounded.
     """

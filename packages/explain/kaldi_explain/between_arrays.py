@@ -107,11 +107,7 @@ def _count_padding(target: Doubles, frame_count: int) -> int:
 
 
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
-    """Yield arrangements of features (frames, columns) that may give the array ``target`` (rows, columns).
-
-    These are unchanged features, stacked frames or appended deltas, one frame in up to 10, selected columns, sliding
-    normalizations, and deltas alone, in this order.
-    """
+    """Yield arrangements that may give ``target``: stacked or fewer frames, other columns, normalizations, deltas."""
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)

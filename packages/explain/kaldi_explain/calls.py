@@ -39,10 +39,7 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True if a model computes the STFT as librosa and torch do: of samples in -1 to 1, with a periodic window.
-
-    ``unit`` is the factor that brings the samples to -1 to 1. The samples must not have been filtered.
-    """
+    """Return True for an STFT of librosa or torch: periodic Hann windows of unfiltered samples times ``unit``."""
     is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
@@ -106,8 +103,7 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
 def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -> str:
     """Return the call that computes mel energies or their logarithms, or "" if no library has such a call.
 
-    ``step`` describes the step after these features, or is "". ``is_db_80`` is True for a range of 80 dB and librosa's
-    floor.
+    ``step`` describes the step after these features, or is "". ``is_db_80`` means a range of 80 dB and librosa's floor.
     """
     is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
@@ -149,7 +145,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features for frames of 25 ms every 10 ms, or "" if it has no such call."""
+    """Return the call of python_speech_features with its default frames and preemphasis, or "" if none fits a model."""
     is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:

@@ -68,9 +68,10 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Align features with the result. Return their common frames, and a description of frames in only one array.
+        """Return the common frames of features and of the result, and a description of frames in only one of them.
 
-        Arrays with equal numbers of frames, and arrays that cannot be compared, are returned whole with "".
+        Arrays of fewer than five frames are not shifted. Arrays with equal numbers of frames, and arrays that cannot be
+        compared, are returned whole with "".
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
@@ -99,7 +100,7 @@ class WrongResult:
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
+        """Return True if at least ``share`` of errors is within the tolerance, and all within ``outliers`` times it."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.measure_errors(features, result)
@@ -107,7 +108,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return errors, relative for features above 1. The error of NaN or of a wrong infinity is infinite."""
+        """Return errors, relative for magnitudes above 1. The error of NaN or of a wrong infinity is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf
@@ -115,7 +116,10 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the simple step from a model's features to the result: "" if they are equal, None if unknown."""
+        """Describe the step from a model's features to the result. Return "" if they agree, and None if it is unknown.
+
+        It is unknown if only a map with numbers for each column fits, and for fewer than five common frames.
+        """
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
@@ -175,8 +179,8 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
-    search, and for a limited number of results also :func:`kaldi_explain.explain`. Results without a cause are grouped
-    by options, and each group is returned as a cause that is called "not explained".
+    search, and for a limited number of results also :func:`kaldi_explain.explain`. A wrong number of frames is a cause
+    of its own. Results without a cause are grouped by options, and each group becomes a cause named "not explained".
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
