@@ -82,9 +82,8 @@ def _complete_uncertain_answer(
     """Return the answer for features that explain only a part of the array.
 
     If dithering explains the difference, the answer describes the noise, and stays uncertain. Otherwise, the answer is
-    certain if :func:`_is_certain` accepts the features. If little of the array's variance is unexplained and
-    ``is_whole`` is True, the features are first fitted again to the columns that they explain best (see
-    :func:`_focus_on_columns`). ``is_whole`` is True if the arrangement describes all columns that are not constant.
+    certain if :func:`_is_certain` accepts the features. If little of the array's variance is unexplained and the
+    arrangement describes all columns (``is_whole`` is True), :func:`_focus_on_columns` first fits the features again.
     """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
@@ -237,15 +236,14 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     if not is_noisy.any() or is_noisy.all():
         return ""
     ratios = [measured_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
-    # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
-    # last ratio of the iteration is near 1 if the iteration has converged. The ratios of both groups of cells are
-    # estimates, which may be wrong by a factor of 1.5.
+    # Dithering of more than 20 steps of int16 would be audible. A ratio near 1 shows that the iteration has converged.
+    # The ratios of both groups of cells are estimates, which may be wrong by a factor of 1.5.
     is_noise = noise_std < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < cell_ratio < 1.5 for cell_ratio in ratios)
     return f"noise like dithering of about {noise_std * ratio:.2g}" if is_noise else ""
 
 
 def _measure_deviation(difference: Doubles) -> Doubles:
-    """Return the distance of each value (frames, columns) from its column's median, because columns may be shifted."""
+    """Return the distance of each value (frames, columns) from its column's median. Normalization shifts the median."""
     return np.abs(difference - np.median(difference, axis=0))
 
 

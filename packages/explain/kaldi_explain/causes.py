@@ -233,8 +233,8 @@ def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Caus
 def _find_without_search(wrong_result: WrongResult) -> Cause | None:
     """Return a cause that is found without a search: NaN, rounding, ignored options, order, samples, or the shape.
 
-    Return None if none of them explains the result. For a program that explain does not know, only NaN, infinity and
-    the shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
+    Return None if none of them explains the result. For a result without a requested model, only NaN, infinity and the
+    shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
     """
     shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
@@ -243,7 +243,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
         method = options.get("compression_method", 0)
         form = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
         name = f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's"
-        return Cause(name, changes={})  # `changes` keeps methods, which differ only in numbers, apart.
+        return Cause(name, changes={})  # With changes, the key keeps the number that tells compression methods apart.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and wrong_result.is_explained_by(requested, outliers=30, share=0.95):
@@ -270,7 +270,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return a wrong order as the cause, or None: columns or frames in reverse order, or shifted frames."""
+    """Return columns or frames in reverse order, or frames that are shifted by up to 4, as the cause, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -287,7 +287,7 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a mistake in reading the samples as the cause, or None if no usual mistake explains the result."""
+    """Return a mistake in reading the samples as the cause, or None if no mistake in :data:`SAMPLES` explains it."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
@@ -316,7 +316,7 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
-    """Return the cause that :func:`kaldi_explain.explain` finds, or None for no cause or too few frames."""
+    """Return the cause that explain finds from the input (or from Kaldi's output, for unknown programs), or None."""
     result, requested, source = wrong_result.result, wrong_result.requested_model, wrong_result.given
     if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = wrong_result.align(wrong_result.expected)
@@ -342,7 +342,8 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
 def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
     """Return a cause that names the settings in which the explained front end differs from the requested feature.
 
-    If these settings alone do not explain the result, the cause also names the steps of the explanation.
+    If these settings alone do not explain the result, the cause also names steps after the feature. For another kind of
+    feature, the cause is the explanation itself. Without any difference, the cause names the wrong values.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
