@@ -127,7 +127,8 @@ def _is_surprising(settled: Settled, is_right: Mask) -> bool:
     There must be at least 20 more right values than fitted numbers, and the root of the share of their variance that
     the features leave unexplained must be below 0.1.
     """
-    # A map with numbers for each column has a slope and an offset for each. All other maps count as four numbers.
+    # A map with numbers for each column has a slope and an offset for each. Every other map counts as four numbers: a
+    # slope, an offset, and two limits to which the features are clipped.
     column_count = int(is_right.any(0).sum())
     free_count = int(is_right.sum()) - (2 * column_count if settled.fit.word_count >= fits.COLUMN_WORDS else 4)
     return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_right) < THRESHOLDS.partial
@@ -142,7 +143,7 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows before and after the rows that the features give depend on the audio, or return []."""
+    """Describe how many rows precede and follow the rows that the features give. Padding beyond them is not counted."""
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(rows_after[-1]) + 1 if len(rows_after) else 0, "start": int(sheet.rows[: settled.row].sum())}
     return fits.describe_frame_counts(counts)

@@ -108,9 +108,9 @@ def find_reason_against_features(target: Doubles) -> str:
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
 
-    The orientations are the array (rows, columns), its transpose, and the features of which the array is a wrong
-    transpose, if a reshape swapped the lengths of the axes. The third orientation is included only if both axes have
-    more than four elements, and if its roughness is less than half of the array's.
+    The orientations are the array (rows, columns), its transpose, and the features of which the array would be a
+    reshaped copy instead of a transpose. The third orientation is included only if both axes have more than four
+    elements, and if its roughness is less than half of the array's.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -176,10 +176,10 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
         dim, remainder = divmod(columns, stack)
+        # The last row is not compared, because it may be padded in another way. A single compared row would always fit.
         if remainder or not 4 <= dim <= 160 or rows < 4:
             continue
         for stride in range(1, stack):
-            # The last row may have been padded in another way, so it is not compared.
             later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
             if measure_distance(later, earlier) < THRESHOLDS.same:
                 words, middle = f"{stack} frames stacked, every {stride}", (stack - 1) // 2
@@ -209,10 +209,10 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
         """Return the median of the correlations of all pairs of columns that are ``distance`` columns apart."""
         return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
-    for count in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
-        dim, remainder = divmod(columns, count)
+    for size in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
+        dim, remainder = divmod(columns, size)
         if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
-            yield make_joined_frames(count, dim)
+            yield make_joined_frames(size, dim)
 
 
 def make_joined_frames(size: int, column_count: int) -> Arrangement:
@@ -258,7 +258,7 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features by their deltas of one order with Kaldi's ``delta_window``."""
+    """Return the arrangement that replaces features by deltas of order ``order`` with Kaldi's window ``window``."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -272,7 +272,7 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if an array has over 20 frames, and over 90% of its columns have means below 0.15 deviations."""
+    """Return True if an array has over 20 frames, and over 90% of columns have means within 0.15 deviations of 0."""
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
@@ -295,7 +295,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
         """Return ``make(window)`` for the best window in frames, in a search that begins with a list of lengths."""
 
         def measure_cost(window: int) -> float:
-            """Return the distance between the array and the sample that is normalized with a window in frames."""
+            """Return the distance of the array from the sample, normalized in windows of ``window`` frames."""
             charge(100 + 0.1 * sample.size)
             return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
 
@@ -435,8 +435,7 @@ def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
     """
     counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
     other_counts = counts[:2] + counts[3:]
-    # Fewer numbers do not show the rounding, so the larger error, which is of rounding toward zero, is assumed.
-    is_certain = min(other_counts) >= 10
+    is_certain = min(other_counts) >= 10  # With fewer numbers, the larger error, of rounding toward zero, is assumed.
     # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
     if is_certain and counts[2] <= 1.6 * sum(other_counts) / len(other_counts):
         return _make_storage(target, words, step)

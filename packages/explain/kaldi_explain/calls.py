@@ -134,14 +134,14 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
     """Return the call of torchaudio or librosa for cepstra, or "" if no call has the filters or the column order."""
-    count, rate = model.get("num_ceps"), int(model.rate)
+    dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
     if _is_torchaudio(model):
         arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
         arguments |= {"n_mels": model.get("num_mel_bins")}
-        return f"torchaudio.transforms.MFCC({rate}, n_mfcc={count}, melkwargs={arguments})(waveform)"
-    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={count}, {_format_arguments(_list_librosa_arguments(model))})"
+        return f"torchaudio.transforms.MFCC({rate}, n_mfcc={dim}, melkwargs={arguments})(waveform)"
+    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={dim}, {_format_arguments(_list_librosa_arguments(model))})"
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:

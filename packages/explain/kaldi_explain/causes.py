@@ -398,7 +398,7 @@ def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
-    """Add a cause to ``known`` for missing and additional frames that the causes in ``known`` do not explain."""
+    """Add causes to ``known`` for missing and additional frames that the changes of known causes do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for wrong_result in wrong_results:
         cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
@@ -414,7 +414,7 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 
 
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
-    """Merge a cause in ``known`` into another cause that explains all of its vectors.
+    """Merge each cause in ``known`` into another cause that explains all of its vectors, if there is one.
 
     The other cause may change additional options only if they are levels, such as a floor, which loud audio does not
     show. ``wrong_results`` maps names of vectors to their wrong results.
