@@ -87,7 +87,7 @@ def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _is_torchaudio(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's defaults, not librosa's: reflection, and any mel filters linear in Hz."""
+    """Return True if a model has torchaudio's defaults, not librosa's: reflection, and triangles in Hz as filters."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -145,7 +145,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features with its default frames and preemphasis, or "" if none fits a model."""
+    """Return the call of python_speech_features with default frames and preemphasis, or "" if no call fits a model."""
     is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:
