@@ -50,10 +50,11 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer of a search. It also describes noise, pitch, unexplained places and guessed options.
+    """Return the answer of a search: its certainty and unexplained places, and pitch in columns without features.
 
+    If the answer is not certain, it describes noise that explains the difference, and certain and guessed options.
     ``attempt`` is the best attempt of the search, and ``settled`` its candidate with all options and later steps.
-    ``tolerance`` is the largest difference that counts as explained.
+    ``tolerance`` is the largest difference that counts as explained, in the units of the array.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -80,9 +81,9 @@ def _complete_uncertain_answer(
 ) -> Answer:
     """Return the answer for features that explain only a part of the array.
 
-    If dithering explains the difference, the answer describes the noise. Otherwise, if little of the array's variance
-    is unexplained, the answer is restricted to the columns that are explained exactly. This requires that the
-    arrangement describes all columns (``is_whole`` is True). The answer is certain if :func:`_is_certain` accepts it.
+    If dithering explains the difference, the answer describes the noise, and stays uncertain. Otherwise, the answer is
+    certain if :func:`_is_certain` accepts the features. If little of the array's variance is unexplained and the
+    arrangement describes all columns (``is_whole`` is True), :func:`_focus_on_columns` first fits the features again.
     """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
@@ -107,8 +108,9 @@ def _complete_uncertain_answer(
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
     """Return True if features give all of an array except for named places, and chance cannot explain the result.
 
-    At most a tenth of the compared values may differ by more than 30 times the tolerance. The residual of the other
-    values must be within the tolerance. If a named rounding explains the differences, they may have any size.
+    At most a tenth of the values that ``deviations.compared`` selects may differ by more than the rounding error of
+    stored numbers plus 30 times the tolerance. The residual of the other values must be within the tolerance. If a
+    named rounding explains the differences, they may have any size.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
@@ -122,16 +124,18 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
 def _is_surprising(settled: Settled, is_right: Mask) -> bool:
     """Return True if chance cannot explain the values that the mask ``is_right`` (frames, columns) selects.
 
-    There must be many more right values than fitted numbers, and the features must explain most of their variance.
+    There must be at least 20 more right values than fitted numbers, and the root of the share of their variance that
+    the features leave unexplained must be below 0.1.
     """
-    # A map with numbers for each column has a slope and an offset for each. All other maps count as four numbers.
+    # A map with numbers for each column has a slope and an offset for each. Every other map counts as four numbers: a
+    # slope, an offset, and two limits to which the features are clipped.
     column_count = int(is_right.any(0).sum())
     free_count = int(is_right.sum()) - (2 * column_count if settled.fit.word_count >= fits.COLUMN_WORDS else 4)
     return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_right) < THRESHOLDS.partial
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask (columns,) of columns that the sheet's arrangement describes, or that are constant."""
+    """Return the mask (columns,) of columns that the arrangement describes or that are constant in informative rows."""
     covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     # An arrangement with a name, such as stacked frames, gives all columns.
     covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
@@ -139,7 +143,7 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows at each end of the array depend on the audio, but are not explained."""
+    """Describe how many rows precede and follow the rows that the features give. Padding beyond them is not counted."""
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(rows_after[-1]) + 1 if len(rows_after) else 0, "start": int(sheet.rows[: settled.row].sum())}
     return fits.describe_frame_counts(counts)
@@ -148,8 +152,8 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
     """Yield the candidates of the attempt and of the first two starts of the search, without noise and without a map.
 
-    Each candidate is followed by its variations with shifted frames and ``snip_edges=True``. Candidates of other
-    sheets, and candidates that cannot be compared with the array, are skipped.
+    Each candidate is followed by its variations with other frame positions that have ``snip_edges=True`` and no
+    padding. Candidates of other sheets, and candidates that cannot be compared with the array, are skipped.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
@@ -162,10 +166,11 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Describe the array's columns ``columns`` (indices) by Kaldi's program that computes them, or return "".
+    """Describe the array's columns ``columns`` (indices) by the Kaldi program that computes them as pitch features.
 
     The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features, and are
-    cut to the same frames.
+    cut to the same frames. Return "" if Kaldi refuses these options, or if the features of neither program agree with
+    the columns within 1% of the standard deviation of each column.
     """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
@@ -186,9 +191,10 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the candidate again, to only the columns that it explains exactly.
+    """Fit the candidate again, to only the columns that equal its features up to an offset and a scale of each column.
 
-    Return ``settled`` unchanged if these are all columns or fewer than a quarter, or if the new fit is not exact.
+    Return ``settled`` unchanged if these are all compared columns or fewer than a quarter of them, or if the residual
+    of the new fit is above ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -205,14 +211,14 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
     """Describe noise on the samples that explains the difference between features and array, or return "".
 
-    The difference must have the size that the noise causes, both in the cells that depend most on the noise and in the
-    other cells.
+    The difference must have the size that the noise causes, both in the half of the cells that depends most on the
+    noise and in the other half. The description gives the standard deviation of the noise after the samples are scaled.
     """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
     def compute_noisy_features(noise_std: float) -> Doubles:
-        """Return the features (frames, columns) with noise of the standard deviation ``noise_std`` in int16 steps."""
+        """Return features (frames, columns) of scaled samples with noise of the standard deviation ``noise_std``."""
         source = replace(candidate.source, make=lambda: samples + np.float32(noise_std) * noise)
         features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]
@@ -220,25 +226,25 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     plain = compute_noisy_features(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
+    measured_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    noise_std, ratio, deviation = 1.0, 1.0, wanted_deviation
+    noise_std, ratio, deviation = 1.0, 1.0, measured_deviation
     for _ in budget.limit(range(5)):  # Each iteration adapts the noise to the difference.
         noise_std *= ratio
         deviation = slope * _measure_deviation(compute_noisy_features(noise_std) - plain)
-        ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))
+        ratio = float(np.median(measured_deviation) / max(np.median(deviation), 1e-30))
     is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
     if not is_noisy.any() or is_noisy.all():
         return ""
-    shares = [wanted_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
-    # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
-    # shares are estimates, which may be wrong by a factor of 1.5.
-    is_noise = noise_std < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
+    ratios = [measured_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
+    # Dithering of more than 20 steps of int16 would be audible. A ratio near 1 shows that the iteration has converged.
+    # The ratios of both groups of cells are estimates, which may be wrong by a factor of 1.5.
+    is_noise = noise_std < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < cell_ratio < 1.5 for cell_ratio in ratios)
     return f"noise like dithering of about {noise_std * ratio:.2g}" if is_noise else ""
 
 
 def _measure_deviation(difference: Doubles) -> Doubles:
-    """Return the distance of each value (frames, columns) from its column's median, which a normalization may shift."""
+    """Return the distance of each value (frames, columns) from its column's median. Normalization shifts the median."""
     return np.abs(difference - np.median(difference, axis=0))
 
 

@@ -55,10 +55,10 @@ PLAIN = Arrangement("", slice(None))
 
 
 def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
-    """Check features, remove extra axes of length 1, restore swapped bytes, and convert to double precision.
+    """Check features, remove axes of length 1 until two axes remain, restore swapped bytes, and convert to doubles.
 
     Returns:
-        Descriptions of the repairs, such as "bytes of the numbers swapped", and the features (frames, dim).
+        Descriptions of the repairs, such as "bytes of the numbers swapped", or []; and the features (frames, dim).
 
     Raises:
         FeatureError: the array is not numeric, does not have two dimensions, is empty, or contains NaN or infinity.
@@ -84,7 +84,7 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
 
 
 def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
-    """Return True if the nonzero values have plausible magnitudes. Swapped bytes make them extremely large or small."""
+    """Return True if nonzero magnitudes exist, are finite and below 1e20, and have a median above 1e-20."""
     with np.errstate(invalid="ignore"):  # NumPy warns when it converts a signaling NaN.
         magnitudes = np.abs(array[array != 0].astype(np.float64))
     is_finite = np.isfinite(magnitudes).all() and magnitudes.size
@@ -92,7 +92,7 @@ def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
 
 
 def find_reason_against_features(target: Doubles) -> str:
-    """Return the reason why an array (frames, columns) cannot be features, or "" if there is no reason."""
+    """Return a reason why an array (frames, columns) cannot be features, such as few distinct values, or ""."""
     # At most 2,000 rows show the distinct values of a long array.
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
@@ -108,8 +108,9 @@ def find_reason_against_features(target: Doubles) -> str:
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
 
-    The orientations are the array (rows, columns), its transpose, and the array that a transposition would have given
-    if somebody reshaped the features instead. The third is left out unless it is less than half as rough as the first.
+    The orientations are the array (rows, columns), its transpose, and the features of which the array would be a
+    reshaped copy instead of a transpose. The third orientation is included only if both axes have more than four
+    elements, and if its roughness is less than half of the array's.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -126,8 +127,8 @@ def _measure_roughness(target: Doubles) -> float:
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row or column of equal values, or a copy of a neighboring row, does not depend on audio, because it was masked or
-    padded, or is digital silence.
+    A row that equals a neighboring row, or whose values are equal in all columns that vary, was masked or padded, or is
+    digital silence. A column is not selected if it is constant in the selected rows.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -158,22 +159,24 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 
 
 def list_arrangements(target: Doubles) -> list[Arrangement]:
-    """Return the arrangements that the numbers of an array (frames, columns) suggest.
+    """Return the arrangements of stacked frames and of deltas that fit an array (frames, columns).
 
-    :data:`PLAIN` is not returned if columns repeat neighboring frames or are deltas of other columns.
+    If none fits, return the arrangements of joined frames that the array suggests, and then :data:`PLAIN`.
     """
     derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of stacked frames (low frame rate, splicing) whose copies of frames are equal.
+    """Yield the arrangement of stacked frames (low frame rate, splicing) that fits an array, or nothing if none fits.
 
-    Then yield the same arrangement without padding at the ends of the recording.
+    It has the smallest stack, and then the smallest stride, for which the frames that successive rows share are equal
+    in both rows. Also yield this arrangement without padding at the ends of the recording.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
         dim, remainder = divmod(columns, stack)
+        # The last row is not compared, because it may be padded in another way. A single compared row would always fit.
         if remainder or not 4 <= dim <= 160 or rows < 4:
             continue
         for stride in range(1, stack):
@@ -189,9 +192,10 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of frames joined without overlap that the correlations of columns suggest.
+    """Yield the arrangements of frames joined without overlap that an array may have, by ascending number of frames.
 
-    In an array of joined frames, a column correlates most with the same column of the next joined frame.
+    In an array of joined frames, a column correlates strongly with the same column of the next joined frame, and less
+    with the two columns beside it.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
@@ -202,13 +206,13 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     centered = centered / np.where(norms > 0, norms, 1)
 
     def correlate(distance: int) -> float:
-        """Return the median correlation of two columns that are ``distance`` columns apart."""
+        """Return the median of the correlations of all pairs of columns that are ``distance`` columns apart."""
         return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
-    for count in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
-        dim, remainder = divmod(columns, count)
+    for size in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
+        dim, remainder = divmod(columns, size)
         if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
-            yield make_joined_frames(count, dim)
+            yield make_joined_frames(size, dim)
 
 
 def make_joined_frames(size: int, column_count: int) -> Arrangement:
@@ -218,14 +222,17 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Join ``stack`` frames in each row (stack * columns,), without padding. A row begins every ``stride`` frames."""
+    """Join ``stack`` frames in each row, without padding. A row begins every ``stride`` frames, and is always full."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """If the array's last columns are deltas of its first columns, yield Kaldi's arrangement, then torchaudio's."""
+    """If the array's last columns are deltas of its first columns, yield Kaldi's arrangement, then torchaudio's.
+
+    Only the first order and window that fit count. The ends are not compared, because the libraries pad differently.
+    """
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
@@ -243,7 +250,7 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append torchaudio's deltas to features (frames, columns). Second-order deltas are deltas of padded deltas."""
+    """Append torchaudio's deltas to features (frames, columns). Edges of deltas are repeated before the next order."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -251,12 +258,13 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that keeps only the deltas of order ``order``, from ``window`` frames on each side."""
+    """Return the arrangement that replaces features by deltas of order ``order`` with Kaldi's window ``window``."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
 
     def apply(features: Doubles) -> Doubles:
+        """Return the deltas of features (frames, columns)."""
         return add_deltas(features, options)[:, -features.shape[1] :]
 
     words = f"deltas of {window} frames on each side, order {order}, without the features"
@@ -264,17 +272,17 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if an array has more than 20 frames, and over 90% of its columns have means near 0, as deltas do."""
+    """Return True if an array has over 20 frames, and over 90% of columns have means within 0.15 deviations of 0."""
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
-    """Yield normalizations in sliding windows of the best length for an array, and by the running mean.
+    """Yield normalizations of features in sliding windows of the best length for an array, and one by running means.
 
-    At an edge of the features, Kaldi moves the window inward. Truncated windows, as in much public code, come last.
-    The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
-    is frame ``start`` of the features.
+    First come Kaldi's windows, which move inward at an edge of the features, then the running mean, and then windows
+    that an edge truncates, as in much public code. The features (frames, columns) belong to the whole recording. The
+    first row of the array ``target`` (rows, columns) is frame ``start`` of the features.
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
@@ -284,15 +292,15 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
     def find_best_window(make: Callable[[int], Arrangement]) -> Arrangement:
-        """Return ``make(window)`` for the best window in frames. Try usual lengths, then lengths beside the best."""
+        """Return ``make(window)`` for the best window in frames, in a search that begins with a list of lengths."""
 
         def measure_cost(window: int) -> float:
-            """Return the distance between the array and the sample with a window of ``window`` frames."""
+            """Return the distance of the array from the sample, normalized in windows of ``window`` frames."""
             charge(100 + 0.1 * sample.size)
             return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
 
         costs = {window: measure_cost(window) for window in _list_window_lengths(len(sample))}
-        step = 1 << 8
+        step = 256  # Distance in frames to windows beside the best. It is halved if none of them is better.
         while step:
             best = min(costs, key=costs.__getitem__)
             for window in (best - step, best + step):
@@ -337,6 +345,7 @@ def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
     frames_before = window // 2 if center else window - 1
 
     def subtract_window_mean(features: Doubles) -> Doubles:
+        """Subtract from each frame of features (frames, columns) the mean of the frames in its window."""
         cumulative_sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
         starts = np.arange(len(features)) - frames_before
         starts, ends = starts.clip(0), (starts + window).clip(max=len(features))
@@ -394,7 +403,10 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Detect an array's rounding. With fewer than 9 frames, or magnitudes above 60,000, it counts as not rounded."""
+    """Return the first rounding in :data:`STORAGES` that an array shows, or a storage without words and error.
+
+    Arrays with fewer than 9 frames, or with magnitudes above 60,000 (float16 ends at 65,504), count as not rounded.
+    """
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
@@ -423,7 +435,7 @@ def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
     """
     counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
     other_counts = counts[:2] + counts[3:]
-    is_certain = min(other_counts) >= 10  # Fewer numbers do not show the rounding, so rounding toward zero is assumed.
+    is_certain = min(other_counts) >= 10  # With fewer numbers, the larger error, of rounding toward zero, is assumed.
     # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
     if is_certain and counts[2] <= 1.6 * sum(other_counts) / len(other_counts):
         return _make_storage(target, words, step)

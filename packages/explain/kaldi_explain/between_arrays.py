@@ -41,12 +41,12 @@ class Relation:
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the relation with the lowest cost within ``tolerance`` that gives ``target`` from ``features``.
+    """Return the relation with the lowest cost, of those with a residual within ``tolerance``, that gives ``target``.
 
-    If there is none, return such a relation that gives ``features`` from ``target``, or else the relation with the
-    lowest cost, if possible one that gives ``target``. Both arrays have the shape (frames, columns). ``repairs``
-    describe repairs of the arrays, and are the first steps of a relation that gives ``target``. Raise FeatureError if
-    no arrangement of one array has as many columns as the other array.
+    If no such relation gives ``target`` from ``features``, return one that gives ``features`` from ``target``. If the
+    residuals are all larger, return the relation with the lowest cost, if possible one that gives ``target``. Both
+    arrays have the shape (frames, columns). ``repairs`` describe repairs of the arrays, and are the first steps of a
+    relation that gives ``target``. Raise FeatureError if no arrangement of one array has as many columns as the other.
     """
     relations = []
     for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
@@ -60,11 +60,11 @@ def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolera
 
 
 def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], tolerance: float) -> Iterator[Relation]:
-    """Yield relations that give ``target``: one for each orientation of it and arrangement of ``features``.
+    """Yield relations that give ``target``: one for each orientation of ``target`` and arrangement of ``features``.
 
-    For an orientation, stop at the first relation whose residual is within ``tolerance``. Yield nothing if no
-    arrangement gives as many columns as ``target`` has. Both arrays have the shape (frames, columns). ``first_steps``
-    are descriptions that come before the steps of each relation.
+    Padding rows of ``target`` are removed first. For each orientation, stop at the first relation whose residual is
+    within ``tolerance``. Skip arrangements that do not give as many columns as ``target`` has. Both arrays have the
+    shape (frames, columns). ``first_steps`` are descriptions that come before the steps of each relation.
     """
     rows, columns = target.shape
     for orientation, array in arrangements.list_orientations(target):
@@ -107,7 +107,7 @@ def _count_padding(target: Doubles, frame_count: int) -> int:
 
 
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of features (frames, columns) that may give the array ``target`` (rows, columns)."""
+    """Yield arrangements that may give ``target``: stacked or fewer frames, other columns, normalizations, deltas."""
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)

@@ -18,10 +18,10 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes a model's features.
 
-    The libraries return an array (dim, frames), except for python_speech_features. In the call, ``y`` and ``waveform``
-    are samples in -1 to 1, and ``samples`` are on the scale of the recording.
-    ``unit`` is the factor that brings the samples to -1 to 1, and ``steps`` describe the steps after the features.
-    Return "" if no call is known, for example for a step that no function of the libraries includes.
+    The calls return an array (dim, frames), or (frames, dim) for python_speech_features. In a call, ``y`` and
+    ``waveform`` are samples in -1 to 1, and ``samples`` are on the scale of the recording. ``unit`` is the factor that
+    brings the samples to -1 to 1, and ``steps`` describe the steps from the model's features to the explained array.
+    Return "" if no call is known, for example because no library includes one of the steps.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
@@ -39,7 +39,7 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True if a model computes the STFT of librosa and torch. ``unit`` scales the samples to -1 to 1."""
+    """Return True for an STFT of librosa or torch: periodic Hann windows of unfiltered samples times ``unit``."""
     is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
@@ -69,7 +69,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return a library's arguments for frames, in samples. Leave out ``pad_mode`` if it is the ``default_mode``."""
+    """Map the names of the frame arguments of librosa and torchaudio to values in samples, without their defaults."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _has_full_frames(model):
         arguments["win_length"] = model.size
@@ -87,7 +87,7 @@ def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _is_torchaudio(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's defaults rather than librosa's: reflection, and mel filters in Hz."""
+    """Return True if a model has torchaudio's defaults, not librosa's: reflection, and triangles in Hz as filters."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -101,9 +101,9 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
 
 
 def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies followed by the step ``step``, or "" if no library has such a call.
+    """Return the call that computes mel energies or their logarithms, or "" if no library has such a call.
 
-    ``is_db_80`` is True for a range of 80 dB and librosa's floor.
+    ``step`` describes the step after these features, or is "". ``is_db_80`` means a range of 80 dB and librosa's floor.
     """
     is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
@@ -134,18 +134,18 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
     """Return the call of torchaudio or librosa for cepstra, or "" if no call has the filters or the column order."""
-    count, rate = model.get("num_ceps"), int(model.rate)
+    dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
     if _is_torchaudio(model):
         arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
         arguments |= {"n_mels": model.get("num_mel_bins")}
-        return f"torchaudio.transforms.MFCC({rate}, n_mfcc={count}, melkwargs={arguments})(waveform)"
-    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={count}, {_format_arguments(_list_librosa_arguments(model))})"
+        return f"torchaudio.transforms.MFCC({rate}, n_mfcc={dim}, melkwargs={arguments})(waveform)"
+    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={dim}, {_format_arguments(_list_librosa_arguments(model))})"
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features for frames of 25 ms every 10 ms, or "" if it has no such call."""
+    """Return the call of python_speech_features with default frames and preemphasis, or "" if no call fits a model."""
     is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:

@@ -48,7 +48,7 @@ class Sheet:
 
     @property
     def feature_columns(self) -> Mask:
-        """Mask of the columns in :attr:`feature_values` that depend on the audio."""
+        """Mask (columns,) of the columns in :attr:`feature_values` that depend on the audio."""
         return self.columns[self.arrangement.columns]
 
 
@@ -118,14 +118,14 @@ class Candidate(FeatureModel):
         return features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:
-        """Return the features (1, columns) of white noise that is as large as the last bit of 16-bit samples."""
+        """Return the features (1, columns) of white noise whose standard deviation is one step of 16-bit samples."""
         power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
         return self.reorder(self.finish_features(power, power[:, 0]))
 
     def list_framings(self) -> list[Candidate]:
         """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
 
-        The first row becomes the last frame that does not begin after :attr:`first_sample`.
+        The :attr:`offset` becomes 0, and the first row the last frame that does not begin after :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         framings = []

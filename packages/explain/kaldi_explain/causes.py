@@ -68,9 +68,10 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Align features with the result. Return their common frames, and a description of frames in only one array.
+        """Return the common frames of features and of the result, and a description of frames in only one of them.
 
-        Arrays with equal numbers of frames, and arrays that cannot be compared, are returned whole with "".
+        Arrays of fewer than five frames are not shifted. Arrays with equal numbers of frames, and arrays that cannot be
+        compared, are returned whole with "".
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
@@ -99,7 +100,7 @@ class WrongResult:
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
+        """Return True if at least ``share`` of errors is within the tolerance, and all within ``outliers`` times it."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.measure_errors(features, result)
@@ -107,7 +108,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return errors, relative for features above 1. The error of NaN or of a wrong infinity is infinite."""
+        """Return errors, relative for magnitudes above 1. The error of NaN or of a wrong infinity is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf
@@ -115,7 +116,10 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the simple step from a model's features to the result: "" if they are equal, None if unknown."""
+        """Describe the step from a model's features to the result. Return "" if they agree, and None if it is unknown.
+
+        It is unknown if only a map with numbers for each column fits, and for fewer than five common frames.
+        """
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
@@ -175,8 +179,8 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
-    search, and for a limited number of results also :func:`kaldi_explain.explain`. Results without a cause are grouped
-    by options, and each group is returned as a cause that is called "not explained".
+    search, and for a limited number of results also :func:`kaldi_explain.explain`. A wrong number of frames is a cause
+    of its own. Results without a cause are grouped by options, and each group becomes a cause named "not explained".
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
@@ -229,8 +233,8 @@ def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Caus
 def _find_without_search(wrong_result: WrongResult) -> Cause | None:
     """Return a cause that is found without a search: NaN, rounding, ignored options, order, samples, or the shape.
 
-    Return None if none of them explains the result. For a program that explain does not know, only NaN, infinity and
-    the shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
+    Return None if none of them explains the result. For a result without a requested model, only NaN, infinity and the
+    shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
     """
     shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
@@ -239,7 +243,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
         method = options.get("compression_method", 0)
         form = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
         name = f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's"
-        return Cause(name, changes={})  # `changes` keeps methods, which differ only in numbers, apart.
+        return Cause(name, changes={})  # With changes, the key keeps the number that tells compression methods apart.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and wrong_result.is_explained_by(requested, outliers=30, share=0.95):
@@ -266,7 +270,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return a wrong order as the cause, or None: columns or frames in reverse order, or shifted frames."""
+    """Return columns or frames in reverse order, or frames that are shifted by up to 4, as the cause, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -283,7 +287,7 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a mistake in reading the samples as the cause, or None if no usual mistake explains the result."""
+    """Return a mistake in reading the samples as the cause, or None if no mistake in :data:`SAMPLES` explains it."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
@@ -312,7 +316,7 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
-    """Return the cause that :func:`kaldi_explain.explain` finds, or None for no cause or too few frames."""
+    """Return the cause that explain finds from the input (or from Kaldi's output, for unknown programs), or None."""
     result, requested, source = wrong_result.result, wrong_result.requested_model, wrong_result.given
     if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = wrong_result.align(wrong_result.expected)
@@ -338,7 +342,8 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
 def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
     """Return a cause that names the settings in which the explained front end differs from the requested feature.
 
-    If these settings alone do not explain the result, the cause also names the steps of the explanation.
+    If these settings alone do not explain the result, the cause also names steps after the feature. For another kind of
+    feature, the cause is the explanation itself. Without any difference, the cause names the wrong values.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
@@ -393,7 +398,7 @@ def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
-    """Add a cause to ``known`` for missing and additional frames that the causes in ``known`` do not explain."""
+    """Add causes to ``known`` for missing and additional frames that the changes of known causes do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for wrong_result in wrong_results:
         cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
@@ -409,7 +414,7 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 
 
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
-    """Merge a cause in ``known`` into another cause that explains all of its vectors.
+    """Merge each cause in ``known`` into another cause that explains all of its vectors, if there is one.
 
     The other cause may change additional options only if they are levels, such as a floor, which loud audio does not
     show. ``wrong_results`` maps names of vectors to their wrong results.

@@ -48,7 +48,8 @@ DESCRIPTION = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``kaldi-compat conform`` with the arguments ``argv``, by default the arguments after ``conform``.
 
-    Return the exit status: 0 if all results passed, 1 if not, 2 for invalid arguments, and 255 for another error.
+    Return the exit status: 0 if all supported vectors passed, 1 if not or if none is supported, 2 for invalid
+    arguments, and 255 for another error.
     """
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
@@ -107,7 +108,8 @@ def conform_command(
 
     Args:
         command: the program and its arguments, with the placeholders ``{audio}``, ``{options.json}`` and ``{out.npy}``.
-            With ``{list.json}`` instead, the program runs once for all vectors.
+            The program ends with status 77 for a vector that it does not support. With ``{list.json}`` instead, it runs
+            once for all vectors, and writes no file for a vector that it does not support.
         level: one level or several levels, 1 to 8. None for all.
         kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
         timeout: time limit in seconds for each run of the program.
@@ -191,8 +193,8 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
     """Run a program and its arguments, in which paths replace placeholders such as {audio}.
 
     Return the exit status, and a description of the failure. The status is 1 for a program that exceeds the time limit
-    ``timeout`` in seconds. For the status 0, the description quotes the program's output in parentheses, because the
-    output may explain a missing file. Raise :class:`FeatureError` if the program cannot be started.
+    ``timeout`` in seconds, and negative after a signal. For the status 0, the description quotes standard error, which
+    may explain a missing file, or is "". Raise :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
     for placeholder, path in placeholder_paths.items():

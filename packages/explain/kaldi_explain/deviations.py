@@ -74,7 +74,7 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Find where an array differs from features, and why. If over 75% of rows or columns differ, name "most frames"."""
+    """Find where and why an array differs from features. If over 75% of rows or columns differ, name "most frames"."""
     values, features, compared = comparison.values, comparison.aligned_features, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
@@ -143,7 +143,7 @@ def _name_constant(comparison: Comparison, difference: Doubles) -> str:
 
 
 def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles) -> npt.NDArray[np.bool_]:
-    """Return the mask (n,) of frames (n, columns) that equal ``others``. In 10% of columns, the limit is larger."""
+    """Return the mask (n,) of frames that equal ``others`` within the limit, in 90% of columns within the tolerance."""
     difference = np.abs(frames - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
     return np.asarray((difference.max(-1) <= comparison.limit) & is_near)
@@ -152,8 +152,8 @@ def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles)
 def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
     """Return for each wrong frame the index of the nearest equal frame of the features, or -1 if no frame is equal.
 
-    Nearby frames are searched first. For the first 32 wrong frames that equal none of them, all frames of the features
-    are searched. ``rows`` are the indices of the wrong frames. The mask ``columns`` selects the compared columns.
+    Nearby frames are searched first. For the first 32 wrong frames without a source nearby, all frames are searched,
+    unless the wrong frame is constant. ``rows`` are indices of wrong frames. The mask ``columns`` selects columns.
     """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
@@ -173,8 +173,8 @@ def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[i
 def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple[list[str], tuple[int, int]]:
     """Describe frames that were repeated, swapped, left out or inserted, and count the frames missing at both ends.
 
-    ``rows`` are the indices of the wrong frames, and ``sources`` the indices of the equal frames of the features. The
-    number of missing frames is negative if frames were inserted.
+    ``rows`` are the indices of the wrong frames, and ``sources`` the indices of the equal frames of the features. Three
+    or more shifted frames up to an end show a missing frame. Inserted frames are counted as negative numbers.
     """
     names, missing, first = [], [0, 0], comparison.first_frame
     last, copies = len(comparison.values) - 1, list[tuple[int, int]]()
@@ -190,13 +190,13 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
         change = "left out" if inserted < 0 else "inserted"
         names.append(f"{abs(inserted)} frame{plural} {change} before frame {next_row + first}")
     described = [*_describe_copies([(row + first, source + first) for row, source in copies])]
-    rest_count = len(described) - THRESHOLDS.named
-    names += described[: THRESHOLDS.named] + ([f"{rest_count} more copies of frames"] if rest_count > 0 else [])
+    more_count = len(described) - THRESHOLDS.named
+    names += described[: THRESHOLDS.named] + ([f"{more_count} more copies of frames"] if more_count > 0 else [])
     return names, (missing[0], missing[1])
 
 
 def _find_runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]:
-    """Group neighboring frames that are equally far from their sources. Yield the distance and frames of each group."""
+    """Group neighboring frames that are equally far from their sources. Yield source minus frame, and the frames."""
     # In a run of neighboring frames, the frame minus its position in the list is constant.
     numbered = enumerate(zip(rows.tolist(), sources.tolist(), strict=True))
     keyed = itertools.groupby(numbered, key=lambda item: (item[1][1] - item[1][0], item[1][0] - item[0]))
