@@ -161,9 +161,9 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does, from its first MAX_DIGITS characters; 0 if there is none."""
-    match = re.match(r"\s*[+-]?[0-9]+", text)
-    return int(match[0][:MAX_DIGITS]) if match else 0
+    """Parse the whole number at the start of a string, as Perl does, or its first MAX_DIGITS characters; 0 if there is none."""
+    match = re.match(r"\s*([+-]?[0-9]+)", text)
+    return int(match[1][:MAX_DIGITS]) if match else 0
 
 
 def parse_positive_integer(text: str) -> int:

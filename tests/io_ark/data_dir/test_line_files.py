@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from io_ark.data_dir import line_chunks
+from io_ark.data_dir import line_chunks, lists
 from io_ark.data_dir.awk_numbers import replace_values
 from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields, split_fields
@@ -110,6 +110,10 @@ def test_speakers_are_grouped_in_the_order_in_which_they_appear(pairs: list[tupl
     speakers = list(dict.fromkeys(speaker for _, speaker in pairs))
     expected = [[speaker, *(name for name, other in pairs if other == speaker)] for speaker in speakers]
     assert [line.split() for line in spk2utt] == expected
+
+
+def test_blanks_before_a_number_are_not_counted_as_digits() -> None:
+    assert lists._parse_integer(20 * " " + "-12a") == -12
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, b"0.5"), (1e6, b"1000000"), (1e7 / 3, b"3.33333e+06")])
