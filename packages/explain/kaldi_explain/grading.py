@@ -304,7 +304,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
 
     @functools.lru_cache(maxsize=64)
     def read_samples(name: str) -> Array:
-        """Return the samples (T,) of the wave file ``name``, which several vectors may share."""
+        """Return the first channel (T,) of the wave file ``name``, which several vectors may share."""
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 
