@@ -131,7 +131,7 @@ class Explanation:
         return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{position}{hint}{ended}"
 
     def _describe_guesses(self) -> str:
-        """Return a clause on certain options and guesses, or "" if all options are certain or there is no feature."""
+        """Return a clause that tells certain options from guesses, or "" if all are certain or no feature is known."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -253,7 +253,7 @@ def _make_hint(recording: npt.NDArray[Any]) -> str:
 
 
 def _make_failed_explanation(reason: str, target: Doubles) -> Explanation:
-    """Return an explanation that states only why ``target`` is not explained. Its residual is the array's range."""
+    """Return an explanation that states only why ``target`` is not explained. Its residual is the range of values."""
     return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
@@ -264,8 +264,8 @@ def _explain_by_audio(
     """Return the explanation of an array by the first preset that gives it, or else by a search.
 
     If the array cannot be features, the explanation states the reason. ``repairs`` describe repairs of the array
-    ``target`` (frames, columns). The recording (channels, T) has the sampling rate ``rate`` in Hz. ``presets`` names
-    the presets, and :func:`explain` has the argument ``tolerance``.
+    ``target`` (frames, columns). The recording (channels, T) has the sampling rate ``rate`` in Hz. ``presets`` are
+    names of presets, and ``tolerance`` is not scaled yet.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -286,7 +286,7 @@ def _explain_by_search(
     """Search for the features that give an array. Return their explanation, or one that states why none was found.
 
     ``repairs`` describe repairs of the array ``target`` (frames, columns). ``channels`` are the channels of the
-    recording (channels, T), and their mean if there are several. :func:`explain` has the argument ``tolerance``.
+    recording (channels, T), and their mean if there are several. ``tolerance`` is not scaled yet.
     """
     storage = arrangements.find_storage(target)
 
@@ -311,7 +311,10 @@ def _explain_by_search(
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Multiply a tolerance by the largest deviation of a column, if below 1, or else by max(1, largest value / 100)."""
+    """Return a tolerance scaled to the ``values`` (frames, columns) of an array.
+
+    The factor is the largest standard deviation of a column if it is below 1, or else max(1, largest magnitude / 100).
+    """
     spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0  # One frame keeps the tolerance unchanged.
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
@@ -321,8 +324,7 @@ def _explain_by_preset(
 ) -> Explanation | None:
     """Return the explanation by the first preset whose features agree with ``target`` within the tolerance, or None.
 
-    A preset that raises an error is skipped. ``steps`` describe earlier changes to the array, and become steps of the
-    explanation.
+    A preset that raises an error is skipped. ``steps`` are earlier changes to the array, which the explanation names.
     """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:

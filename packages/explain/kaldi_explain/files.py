@@ -19,7 +19,7 @@ RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return an array unchanged, or the features at a string or path. Raise FeatureError for a recording's suffix."""
+    """Return an array unchanged, or the features in a named file. Raise FeatureError for the suffix of a recording."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -31,8 +31,7 @@ def load_audio(
     """Return samples (T,) or (channels, T) and their rate in Hz, or features (frames, dim) and ``rate``.
 
     A string or path names a file of features or a recording. If ``rate`` is not None, it replaces the rate of a file or
-    of an :class:`io_ark.Wave`. An array is returned unchanged with ``rate``. Raise FeatureError or ArkError if the file
-    cannot be read.
+    of an :class:`io_ark.Wave`. An array is returned unchanged. Raise FeatureError or ArkError for an unreadable file.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -58,8 +57,8 @@ def read_features(path: str | PathLike[str]) -> Any:
     digits, they are an offset in bytes, as in a script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file has no array ``features`` and not exactly one array,
-            or a table is named without a key or does not contain the key.
+        FeatureError: a text file cannot be read, a ``.npz`` file has no array ``features``, and several or no other
+            arrays, or a table is named without a key or does not contain the key.
         ArkError: any other file cannot be read.
     """
     name = os.fspath(path)
@@ -100,7 +99,7 @@ def _load_features_array(name: str) -> Any:
 
 
 def _read_text_file(name: str) -> Any:
-    """Return the array (rows, columns) of a text file. Only the numbers of a ``.csv`` file are separated by commas.
+    """Return the array (rows, columns) of a comma-separated file (``.csv``), or of a file separated by white space.
 
     Raise :class:`FeatureError` if the file cannot be read, contains anything but numbers, or has unequal rows.
     """
@@ -114,7 +113,7 @@ def _read_text_file(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read an object from ``name``. If the format is wrong and the suffix a table's, raise FeatureError with advice."""
+    """Read the object ``name``. If its format is wrong and its suffix .ark or .scp, raise FeatureError with advice."""
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

@@ -50,7 +50,7 @@ class Attempt:
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return the attempt with the best options that the search finds."""
+        """Return a new attempt whose options the search has improved."""
         return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
@@ -180,7 +180,7 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain all columns but pitch.
 
-        Only dithering is tried if the attempt is not near the array, or if a start (``is_start``) does not equal it.
+        Only dithering is tried for an attempt that is not near the array, or a start (``is_start``) that is not equal.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -197,7 +197,7 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` candidate with the dithering of a run's first utterance, or None if it fails."""
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if this does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
@@ -264,7 +264,10 @@ class Finder:
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """If only energies fit, add starts with reversed columns or parts of audio to :attr:`begun`. Yield two."""
+        """Try reversed columns and parts of the audio, if the audio's energies fit but no feature does.
+
+        The new starts are added to :attr:`begun`, and the best two of all starts are yielded.
+        """
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
@@ -277,7 +280,7 @@ class Finder:
                 yield from self.begun[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Improve the options of the best starts. If the result is near the array, also try other arrangements."""
+        """Yield the best starts with improved options. If one is near the array, also yield its other arrangements."""
         for start in self.begun[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
                 attempt = start.improve()
@@ -296,7 +299,7 @@ class Finder:
                 )
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield attempts with refined numeric options, then with improved options, such as another first sample."""
+        """Yield the best attempts with fitted numeric options, and then with all options improved."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -371,7 +374,7 @@ class Finder:
             yield Attempt(search, attempt.candidate).improve()
 
     def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return a search for features whose deltas of order ``order``, with ``window`` frames on each side, fit."""
+        """Return a search for features whose deltas (``order``, ``window`` frames on each side) are the array."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 

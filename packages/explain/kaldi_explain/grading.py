@@ -58,7 +58,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error: 1e-3, or 3 times :attr:`rounding` if larger. Relative for magnitudes above 1."""
+        """Largest accepted error: 1e-3, or 3 times :attr:`rounding` if larger; relative for magnitudes above 1."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:

@@ -94,8 +94,7 @@ class FeatureModel:
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with the new options or attributes ``changes``, by name.
 
-        A new padding (not "") sets ``snip_edges`` to True, and a new ``snip_edges`` removes the padding, unless
-        ``changes`` contains both.
+        Unless both are new, a new padding (not "") sets ``snip_edges`` to True, and a new ``snip_edges`` removes it.
         """
         implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
@@ -214,7 +213,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, dim) of prepared, padded audio (T,) by the engine, with the options ``changes``."""
+        """Compute features (frames, dim) of prepared, padded audio (T,). ``changes`` override the model's options."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:

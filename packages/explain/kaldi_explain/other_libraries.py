@@ -89,7 +89,7 @@ def make_mel_filters(
 
 
 def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of :func:`make_mel_filters`, but with ``high`` in Hz above 0."""
+    """Return the weights (points / 2 + 1, bins) of :func:`make_mel_filters`. ``high`` is always positive."""
     is_slaney = mel in SLANEY_SCALES
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
@@ -111,12 +111,12 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return a time in ms, if possible with at most 7 decimals, that Kaldi converts to ``samples`` at ``rate`` Hz."""
+    """Return the time in ms with the fewest decimals that Kaldi converts to ``samples`` samples at ``rate`` Hz."""
     for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
                 return float(time)
-    return 1000 * (samples + 0.5) / rate
+    return 1000 * (samples + 0.5) / rate  # No time with up to 7 decimals fits.
 
 
 # The following functions compute windows and paddings.
@@ -124,9 +124,9 @@ def find_milliseconds(samples: int, rate: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return a window (size,) of the type ``window_type``. ``blackman_coeff`` is used by the Blackman window.
+    """Return a window (size,) of the type ``window_type``. Only the Blackman window uses ``blackman_coeff``.
 
-    A periodic window is computed with one more sample, which is then removed.
+    A periodic window is computed with one more sample at its end, which is then removed.
     """
     return tables.make_window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
 
@@ -218,7 +218,7 @@ def _resample_by_kaiser_window(
     samples: Floats, rate: int, new_rate: int, *, cutoff: float, half_width: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip
-    """Resample audio with a sinc in a Kaiser window: multiply the spectrum by the filter's response, and fold images.
+    """Resample audio with a sinc in a Kaiser window: filter the spectrum and its images, and fold them into one band.
 
     Args:
         samples: the samples (T,).
