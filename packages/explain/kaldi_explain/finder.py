@@ -180,7 +180,7 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain all columns but pitch.
 
-        Only dithering is tried for an attempt that is not near the array, or a start (``is_start``) that is not equal.
+        Only dithering is tried if the attempt is not near the array, or is a start (``is_start``) and not equal to it.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -406,7 +406,7 @@ class Finder:
         cost, level, search, plain = min(trials, key=lambda trial: trial[0], default=(plain_cost, 0.0, None, None))
         if search is None or plain is None or cost >= THRESHOLDS.better * plain_cost:
             return
-        # 11 steps find the level to 0.5%. After the options have been improved, 20 steps find it to 0.001%.
+        # 11 iterations find the level to 0.5%. After the options have been improved, 20 iterations find it to 0.001%.
         level = _refine_level(search, plain, level, math.log(1.7), 11)
         clipped = limit_source(plain.source, level)
         # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
@@ -471,7 +471,7 @@ def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSour
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield the candidate of an attempt with a usual framing and the same first sample.
+    """Yield an attempt's candidate with a usual framing and the same first sample.
 
     If no usual framing begins with this sample, yield up to three candidates for parts of the audio, in which a usual
     framing begins with it.
@@ -499,12 +499,12 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
     return cost
 
 
-def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, steps: int) -> float:
+def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, found by a golden-section search.
 
     A whole number of 16-bit steps is preferred, because audio is usually clipped after conversion to integers.
     ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
-    the logarithms of ``level`` and of the result. Each of the ``steps`` iterations shrinks the interval to 62%.
+    the logarithms of ``level`` and of the result. An iteration shrinks the interval to 62%.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:
@@ -513,7 +513,7 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
 
     low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
     left, right = measure_log_level(high - ratio * (high - low)), measure_log_level(low + ratio * (high - low))
-    for _ in range(steps):
+    for _ in range(iterations):
         if left < right:
             high, right = right[1], left
             left = measure_log_level(high - ratio * (high - low))

@@ -146,7 +146,7 @@ def find_simplest_map(
     """
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
-    limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
+    limits, nearly_exact_fit = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
@@ -154,15 +154,15 @@ def find_simplest_map(
             "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
             clipped if clipping else mapped, word_count + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
-        if fit.residual <= tolerance and not (nearly_exact and word_count >= COLUMN_WORDS):
+        if fit.residual <= tolerance and not (nearly_exact_fit and word_count >= COLUMN_WORDS):
             return fit
         fits.append(fit)
-        if nearly_exact is None:
+        if nearly_exact_fit is None:
             is_wrong = np.abs((fit.mapped - target)[cells]) > tolerance + step
-            nearly_exact = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
+            nearly_exact_fit = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
     charge(3000 + 0.8 * features.size)
     limit = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
-    return nearly_exact or next((fit for fit in fits if fit.residual <= limit), fits[0])
+    return nearly_exact_fit or next((fit for fit in fits if fit.residual <= limit), fits[0])
 
 
 def _list_maps(
