@@ -80,8 +80,8 @@ class WrongResult:
         extra_count = len(result) - len(features)
         shift = 0
         if min(len(features), len(result)) >= THRESHOLDS.few_frames:
-            distance = min(THRESHOLDS.shift, abs(extra_count))
-            shift = fits.find_best_shift(features.astype(np.float64), result, distance=distance)
+            max_shift = min(THRESHOLDS.shift, abs(extra_count))
+            shift = fits.find_best_shift(features.astype(np.float64), result, max_deviation=max_shift)
         words = " and ".join(fits.describe_frame_counts({"start": -shift, "end": extra_count + shift}))
         description = words and f"{words}: {len(result)}, not {len(features)}"
         return *fits.select_common_frames(features, result, shift), description

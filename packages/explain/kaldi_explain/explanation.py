@@ -90,16 +90,16 @@ class Explanation:
 
     @property
     def verdict(self) -> Verdict:
-        """The result in a word: "explained", "partly" or "not explained"."""
+        """Result: "explained" if :attr:`is_exact`, "partly" if :attr:`left` names the rest, or else "not explained"."""
         return "explained" if self.is_exact else "partly" if self.left else "not explained"
 
     @property
     def cause(self) -> str:
-        """Description of the feature and the steps, without numbers that depend on the recording."""
+        """The preset or feature, and the steps, separated by semicolons. "equal" if there is no feature and no step."""
         return self._describe_cause("")
 
     def _describe_cause(self, description: str) -> str:
-        """Return :attr:`cause`, with ``description`` after the name of the preset. "equal" means no feature or step."""
+        """Return :attr:`cause`, with ``description`` after the name of the preset if :attr:`preset` is not None."""
         preset = f"preset {self.preset}{description}"
         feature = preset if self.preset else "" if self.variant is None else str(self.variant)
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
@@ -131,7 +131,7 @@ class Explanation:
         return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{position}{hint}{ended}"
 
     def _describe_guesses(self) -> str:
-        """Return a clause that lists certain options and guesses, or "" if the options are certain or unknown."""
+        """Return a clause that tells certain options from guesses, or "" if all are certain or no feature is known."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -140,7 +140,7 @@ class Explanation:
         return f"{certain}; guesses: {', '.join([*self.guessed, 'the steps'])}"
 
     def plot(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """Draw the array, the explained features, and the difference, which shows where frames and columns differ.
+        """Draw the explained part of the array, the features that explain it, and the features minus the array.
 
         Args:
             axes: three matplotlib axes: for the array, the features and the difference. None for a new figure.
@@ -149,7 +149,7 @@ class Explanation:
             The three axes.
 
         Raises:
-            FeatureError: no features resemble the array.
+            FeatureError: no features resemble the array, so :attr:`computed` is empty.
             ModuleNotFoundError: matplotlib is not installed.
 
         >>> import matplotlib
@@ -198,8 +198,9 @@ def explain(
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
-        FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, cannot
-            be read from a text or ``.npz`` file, or cannot be mapped to the other features.
+        FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, or
+            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a name stands for a
+            recording in place of features, a whole table, or a key that the table lacks.
         ArkError: any other file cannot be read.
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
             channels, or is shorter than 25 ms.
@@ -237,14 +238,14 @@ def explain_without_presets(
 
 
 def _describe_preset(name: str) -> str:
-    """Describe the feature and the steps of a preset. A step with statistics of a model is described as left out."""
+    """Describe the feature and the steps of a preset, with "without" before a step whose statistics are missing."""
     preset = Preset.of(name)
     steps = [f"without {step.kind}" if step.statistics else str(step) for step in preset.steps]
     return "; ".join([dict(describe_rows(preset))["feature"], *steps])
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:
-    """Return advice for an array that a recording (channels, T) does not explain."""
+    """Return advice if a recording (channels, T) does not explain an array: a remark on clipping, or :data:`HINT`."""
     if count := count_clipped_samples(recording):
         remark = f"the audio has {count} samples at its extremes"
         return f"{remark}; if the features are of unclipped audio, nothing can match"
@@ -252,7 +253,7 @@ def _make_hint(recording: npt.NDArray[Any]) -> str:
 
 
 def _make_failed_explanation(reason: str, target: Doubles) -> Explanation:
-    """Return an :class:`Explanation` that states only the reason why the array ``target`` is not explained."""
+    """Return an explanation that states only why ``target`` is not explained. Its residual is the range of values."""
     return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
@@ -260,10 +261,11 @@ def _explain_by_audio(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float,
     presets: Sequence[str],
 ) -> Explanation:  # fmt: skip
-    """Return the explanation of an array by one of the presets, or else by a search.
+    """Return the explanation of an array by the first preset that gives it, or else by a search.
 
-    ``repairs`` describe repairs of the array ``target`` (frames, columns). The recording (channels, T) has the sampling
-    rate ``rate`` in Hz. ``presets`` are names.
+    If the array cannot be features, the explanation states the reason. ``repairs`` describe repairs of the array
+    ``target`` (frames, columns). The recording (channels, T) has the sampling rate ``rate`` in Hz. ``presets`` are
+    names of presets, and ``tolerance`` is not scaled yet.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -284,12 +286,12 @@ def _explain_by_search(
     """Search for the features that give an array. Return their explanation, or one that states why none was found.
 
     ``repairs`` describe repairs of the array ``target`` (frames, columns). ``channels`` are the channels of the
-    recording (channels, T), and their mean.
+    recording (channels, T), and their mean if there are several. ``tolerance`` is not scaled yet.
     """
     storage = arrangements.find_storage(target)
 
     def get_tolerance(attempt: Attempt) -> float:
-        """Return the largest difference of an explained array. It is larger for resampled audio."""
+        """Return an attempt's tolerance, which depends on the array's values and is larger for resampled audio."""
         sheet, is_resampled = attempt.search.sheet, attempt.candidate.source.is_resampled
         return (THRESHOLDS.resampled if is_resampled else 1.0) * _scale_tolerance(sheet.values[sheet.rows], tolerance)
 
@@ -309,7 +311,10 @@ def _explain_by_search(
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Reduce a tolerance if no column's deviation reaches 1, or else increase it for ``values`` above 100."""
+    """Return a tolerance scaled to the ``values`` (frames, columns) of an array.
+
+    The factor is the largest standard deviation of a column if it is below 1, or else max(1, largest magnitude / 100).
+    """
     spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0  # One frame keeps the tolerance unchanged.
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
@@ -319,7 +324,7 @@ def _explain_by_preset(
 ) -> Explanation | None:
     """Return the explanation by the first preset whose features agree with ``target`` within the tolerance, or None.
 
-    ``steps`` describe the changes to the array, which the explanation also names.
+    A preset that raises an error is skipped. ``steps`` are earlier changes to the array, which the explanation names.
     """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
@@ -337,7 +342,7 @@ def _explain_by_preset(
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Convert the answer of a search to an explanation. ``storage`` describes the rounding of the array."""
+    """Convert the answer for a search's best attempt to an explanation. ``storage`` is the rounding of the array."""
     settled, places, sheet = answer.settled, answer.places, attempt.search.sheet
     candidate, deviations = settled.candidate, places.deviations
     loudness = candidate.source.loudness.get(candidate.scale, "")
@@ -355,6 +360,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
         None, candidate, steps, settled.fit.mapped, settled.target, tolerance, sheet.step, compared, first
     )
     is_exact = answer.is_certain and not answer.unexplained
+    # `where` is dropped if it would contradict the answer, or repeat the places in `left`.
     is_shown = is_exact == explanation.is_exact and not (answer.is_certain and answer.unexplained)
     call = describe_library_call(candidate, attempt.search.levels[0], explanation.steps) if is_exact else ""
     return replace(
@@ -387,7 +393,7 @@ def _explain_match(
 
 
 def _describe_places(wrong: Mask, first_frame: int, first_column: int) -> str:
-    """Describe the few values, frames or columns that contain all ``wrong`` values. Return "" if there are many.
+    """Name the few values, frames or columns that contain all ``wrong`` values. Return "" if there are none or many.
 
     The mask ``wrong`` (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
     """

@@ -19,7 +19,7 @@ RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features unchanged, or read the file that a string or path names. Raise FeatureError for audio."""
+    """Return an array unchanged, or the features in a named file. Raise FeatureError for the suffix of a recording."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -28,10 +28,10 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 def load_audio(
     audio: npt.ArrayLike | PathLike[str] | io_ark.Wave, rate: float | None
 ) -> tuple[npt.ArrayLike, float | None]:
-    """Return the samples of ``audio`` and their rate in Hz. A string or path is read as a file.
+    """Return samples (T,) or (channels, T) and their rate in Hz, or features (frames, dim) and ``rate``.
 
-    If ``rate`` is not None, it replaces the rate of a file or of an :class:`io_ark.Wave`. An array, and the features in
-    a features file, are returned unchanged with ``rate``. Raise FeatureError or ArkError if the file cannot be read.
+    A string or path names a file of features or a recording. If ``rate`` is not None, it replaces the rate of a file or
+    of an :class:`io_ark.Wave`. An array is returned unchanged. Raise FeatureError or ArkError for an unreadable file.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -45,17 +45,20 @@ def load_audio(
 
 
 def is_features_name(path: str | PathLike[str]) -> bool:
-    """Return True if a name has the suffix of a features file, or a colon as in ``feats.ark:KEY``."""
+    """Return True if a name has one of the ``SUFFIXES``, in lowercase, or contains a colon as in ``feats.ark:KEY``."""
     name = os.fspath(path)
     return name.endswith(SUFFIXES) or ":" in name
 
 
 def read_features(path: str | PathLike[str]) -> Any:
-    """Return the features (frames, dim) of a NumPy file, a text file, or an entry of an archive or script file.
+    """Return the features (frames, dim) of a NumPy file, a text file, a file of one matrix, or an entry of a table.
+
+    ``feats.ark:KEY`` or ``feats.scp:KEY`` is the first entry with this key. If all characters after the colon are
+    digits, they are an offset in bytes, as in a script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file has several arrays and none is named features,
-            a table is named without an entry, or has no such entry.
+        FeatureError: a text file cannot be read, a ``.npz`` file has no array ``features``, and several or no other
+            arrays, or a table is named without a key or does not contain the key.
         ArkError: any other file cannot be read.
     """
     name = os.fspath(path)
@@ -96,9 +99,9 @@ def _load_features_array(name: str) -> Any:
 
 
 def _read_text_file(name: str) -> Any:
-    """Return the array (rows, columns) of a text file. ``.csv`` files are separated by commas, others by white space.
+    """Return the array (rows, columns) of a comma-separated file (``.csv``), or of a file separated by white space.
 
-    Raise :class:`FeatureError` if the file cannot be read, or contains anything but numbers.
+    Raise :class:`FeatureError` if the file cannot be read, contains anything but numbers, or has unequal rows.
     """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
@@ -110,7 +113,7 @@ def _read_text_file(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read the object at the path ``name``. If the path names a whole table, raise FeatureError with ``advice``."""
+    """Read the object ``name``. If its format is wrong and its suffix .ark or .scp, raise FeatureError with advice."""
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

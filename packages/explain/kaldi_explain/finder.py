@@ -50,7 +50,7 @@ class Attempt:
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return the attempt with the best options that the search finds."""
+        """Return a new attempt whose options the search has improved."""
         return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
@@ -71,7 +71,8 @@ def _may_include_pitch(column_count: int) -> bool:
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
     """Yield a sheet for each plausible orientation of an array and each arrangement that its columns may have.
 
-    ``words`` describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
+    An orientation has at most ``THRESHOLDS.columns`` columns, and two or more rows that depend on the audio. ``words``
+    describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
     """
     for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
@@ -104,7 +105,7 @@ class Finder:
         tolerance: Callable[[Attempt], float], budget: Budget, step: float = 0.0,
     ) -> None:  # fmt: skip
         self._sources, self._recording, self._tolerance, self.budget = sources, recording, tolerance, budget
-        self._unit = 1 / max(source.full_scale for source in sources)
+        self._unit = 1 / max(source.full_scale for source in sources)  # Scales the samples to -1 to 1.
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
         # Settled candidates by key. None stands for a candidate that cannot be compared with the array.
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
@@ -148,20 +149,20 @@ class Finder:
                 nearest.append((attempt, settled))
         return min(nearest, key=lambda pair: (pair[1].measure_unexplained(), pair[0].cost), default=None)
 
-    def _reorder_stages(self, last: Stage, stages: list[Stage]) -> list[Stage]:
-        """Return the ``stages`` that remain after the stage ``last``, the likeliest first.
+    def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
+        """Return the ``stages`` that remain after ``finished_stage``, the likeliest first.
 
         If neither features nor energies of the audio resemble the array, only "mistakes" and "deltas" are returned.
         """
         urgent: tuple[str, ...] = ()
-        if last.name == "starts" and self.begun:
+        if finished_stage.name == "starts" and self.begun:
             if _may_include_pitch(self.begun[0].search.sheet.values.shape[1]):
                 urgent = ("parts",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio and self._has_shift_of_other_rate():
                 urgent = ("mistakes",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio:
                 urgent = ("deltas", "anywhere", "clipping", "mistakes")
-        elif last.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
+        elif finished_stage.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
             stages = sorted(stages, key=lambda stage: stage.name == "mistakes")
         if self._best_timing_score < THRESHOLDS.likely and self._get_lowest_cost() >= THRESHOLDS.hopeless:
             stages = [stage for stage in stages if stage.name in ("mistakes", "deltas")]
@@ -177,9 +178,9 @@ class Finder:
         return 100 * shift in RATES and 100 * shift != start.candidate.rate
 
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the :class:`Settled` candidate of an attempt, or None if the attempt does not explain the array.
+        """Return the :class:`Settled` candidate of an attempt, or None if it does not explain all columns but pitch.
 
-        Only dithering is tried if the attempt is not near the array, or if a start (``is_start``) does not equal it.
+        Only dithering is tried if the attempt is not near the array, or is a start (``is_start``) and not equal to it.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -196,14 +197,14 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` candidate with dithering, or None if dithering does not explain the array."""
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if this does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's candidate with all steps to the array, or None if it cannot be compared with it."""
+        """Settle an attempt without noise in usual framings. Return the nearest result, or None if there is none."""
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
@@ -216,13 +217,14 @@ class Finder:
     # The following methods begin a search, and run the stages, which yield attempts.
 
     def _begin_searches(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_sources: int = 0,
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_pairs: int = 0,
         certain: float = THRESHOLDS.certain,
     ) -> list[Attempt]:  # fmt: skip
         """Return the attempts, the best first, with which ``searches`` for the array's features begin in ``sources``.
 
-        ``max_sources`` is the number of pairs of a search and a whole source that are tried, the likeliest first. 0
-        selects all pairs, and also parts of a source unless the score of the whole source is above ``certain``.
+        ``max_pairs`` is the number of pairs of a search and a whole source that are tried, the likeliest first. 0
+        selects all pairs, and also parts of a source unless the score of the whole source is above ``certain``. With 0,
+        the method also updates the best score of a timing, which :meth:`_reorder_stages` uses.
         """
         # The first two values sort the assumptions: timings of whole sources (False) first, then the highest scores.
         assumptions: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
@@ -231,19 +233,19 @@ class Finder:
             if not search.pattern or source.length < source.rate / 40 or self.budget.is_stage_over():
                 continue
             stride = search.sheet.arrangement.stride
-            timings = search.pattern.list_timings(source, stride, parts=not max_sources, certain=certain)
+            timings = search.pattern.list_timings(source, stride, parts=not max_pairs, certain=certain)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
                 is_usual = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
                 # Most features have a frame shift of 10 ms, so mistakes in reading the audio that give it are likelier.
-                score = best.score + (0.2 if max_sources and is_usual else 0)
-                self._best_timing_score = max(self._best_timing_score, best.score if not max_sources else -1.0)
+                score = best.score + (0.2 if max_pairs and is_usual else 0)
+                self._best_timing_score = max(self._best_timing_score, best.score if not max_pairs else -1.0)
                 assumptions.append((not any(timing.is_whole for timing in timings), -score, search, source, timings))
         assumptions.sort(key=lambda assumption: assumption[:2])
         attempts: list[Attempt] = []
-        for _, score, search, source, timings in assumptions[: max_sources or None]:
-            if not max_sources or -score > THRESHOLDS.likely:
-                starts = search.list_starts(source, timings[:1] if max_sources else timings)
+        for _, score, search, source, timings in assumptions[: max_pairs or None]:
+            if not max_pairs or -score > THRESHOLDS.likely:
+                starts = search.list_starts(source, timings[:1] if max_pairs else timings)
                 attempts += [Attempt(search, start) for start in starts]
             is_explained = any(attempt.cost < THRESHOLDS.explained for attempt in attempts)
             if self.budget.is_stage_over() or (is_explained and not search.sheet.arrangement.words):
@@ -262,7 +264,10 @@ class Finder:
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Yield attempts with reversed columns or parts of audio, if the audio's energies fit but no feature does."""
+        """Try reversed columns and parts of the audio, if the audio's energies fit but no feature does.
+
+        The new starts are added to :attr:`begun`, and the best two of all starts are yielded.
+        """
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
@@ -275,7 +280,7 @@ class Finder:
                 yield from self.begun[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options, and near attempts also with the other named arrangements."""
+        """Yield the best starts with improved options. If one is near the array, also yield its other arrangements."""
         for start in self.begun[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
                 attempt = start.improve()
@@ -284,7 +289,7 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the candidate with the named arrangement of each other search, at the best frame near its first row."""
+        """Yield the candidate for each other search with a named arrangement, moved by up to 8 frames to fit best."""
         start = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -294,7 +299,7 @@ class Finder:
                 )
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield attempts with refined numeric options, then with improved options, such as another first sample."""
+        """Yield the best attempts with fitted numeric options, and then with all options improved."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -302,7 +307,7 @@ class Finder:
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
-        """Yield attempts in which some columns at an end belong to another feature, such as pitch."""
+        """Yield the two best attempts for an array without some columns at an end, which may be pitch, for example."""
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         for sheet in plain_sheets if lowest > THRESHOLDS.close else ():
@@ -369,24 +374,24 @@ class Finder:
             yield Attempt(search, attempt.candidate).improve()
 
     def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return a search for features whose deltas (``order``, ``window`` frames on each side) give the array."""
+        """Return a search for features whose deltas (``order``, ``window`` frames on each side) are the array."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Yield attempts that cost a fifth less with audio amplified and clipped, or clipped below its peak."""
+        """Yield attempts whose cost falls by over a fifth after amplifying and clipping, or clipping below the peak."""
         for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = attempt.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
             best = attempt.search.find_best_candidate((candidate, *clipped))
             if is_better := attempt.search.get_cost(best) < THRESHOLDS.better * attempt.cost:
                 yield Attempt(attempt.search, best)
-            yield from self._search_limited(attempt.cost)
+            yield from self._search_limited_audio(attempt.cost)
             if is_better:
                 yield Attempt(attempt.search, best).improve()
 
-    def _search_limited(self, lowest: float) -> Iterator[Attempt]:
-        """Yield an attempt with audio clipped below its peak, if its cost is more than a fifth below ``lowest``."""
+    def _search_limited_audio(self, plain_cost: float) -> Iterator[Attempt]:
+        """Yield an attempt with short audio clipped below its peak if this reduces ``plain_cost`` by over a fifth."""
         short_attempts = [
             attempt
             for attempt in self.begun[: THRESHOLDS.descents]
@@ -398,9 +403,10 @@ class Finder:
             for level in np.quantile(np.abs(candidate.source.samples), 1 - np.array(CLIPPED_SHARES)).tolist():
                 cost = _measure_clipped_cost(attempt.search, candidate, level) if level else THRESHOLDS.incomparable
                 trials.append((cost, level, attempt.search, candidate))
-        cost, level, search, plain = min(trials, key=lambda trial: trial[0], default=(lowest, 0.0, None, None))
-        if search is None or plain is None or cost >= THRESHOLDS.better * lowest:
+        cost, level, search, plain = min(trials, key=lambda trial: trial[0], default=(plain_cost, 0.0, None, None))
+        if search is None or plain is None or cost >= THRESHOLDS.better * plain_cost:
             return
+        # 11 iterations find the level to 0.5%. After the options have been improved, 20 iterations find it to 0.001%.
         level = _refine_level(search, plain, level, math.log(1.7), 11)
         clipped = limit_source(plain.source, level)
         # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
@@ -415,19 +421,19 @@ class Finder:
 
         An FFT resampler finds the two likeliest rates. For both, all resamplers are tried, and the best two are used.
         """
-        best_of, is_certain = dict[Search, Attempt](), share <= THRESHOLDS.much_better
+        best_attempts, is_certain = dict[Search, Attempt](), share <= THRESHOLDS.much_better
         for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:
-            best_of.setdefault(attempt.search, attempt)
-        for search, attempt in best_of.items():
+            best_attempts.setdefault(attempt.search, attempt)
+        for search, attempt in best_attempts.items():
             candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
             if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
                 starts_at_same_rate = _list_starts_at_rate(search, candidate, candidate.source)
                 limit = min([limit, *map(search.get_cost, starts_at_same_rate)])
-            begun = [
+            by_rate = [
                 _list_starts_at_rate(search, candidate, other) for other in candidate.source.sources_at_other_rates
             ]
-            begun = [starts for starts in begun if starts and search.get_cost(starts[0]) < limit]
-            for starts in sorted(begun, key=lambda starts: search.get_cost(starts[0]))[:2]:
+            by_rate = [starts for starts in by_rate if starts and search.get_cost(starts[0]) < limit]
+            for starts in sorted(by_rate, key=lambda starts: search.get_cost(starts[0]))[:2]:
                 best = search.improve_starts(starts)[0]
                 # An attempt with few wrong options probably has the right rate, so it needs to gain only a fifth.
                 is_likely = is_certain and search.get_cost(best) < THRESHOLDS.close
@@ -438,8 +444,8 @@ class Finder:
                 # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
                 if search.get_cost(best) > THRESHOLDS.near:
                     nearest = search.find_best_candidate(best.change({"source": source}) for source in sources).source
-                    resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
-                    best = search.find_best_candidate((best, resampled[0]))
+                    restarts = search.improve_starts([start.change({"source": nearest}) for start in starts])
+                    best = search.find_best_candidate((best, restarts[0]))
                 improved = search.improve_candidate(best)
                 resampled = sorted((improved.change({"source": source}) for source in sources), key=search.get_cost)
                 for likeliest in resampled[:2]:
@@ -447,9 +453,9 @@ class Finder:
                     yield Attempt(search, likeliest).improve()
 
     def _search_mistaken(self) -> Iterator[Attempt]:
-        """Yield attempts with mistaken audio: a wrong sampling rate or speed, swapped bytes, or lost samples."""
+        """Yield attempts with the audio of :func:`list_mistakes`, such as a wrong sampling rate or swapped bytes."""
         sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
-        for start in self._begin_searches(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
+        for start in self._begin_searches(self._searches, sources, max_pairs=THRESHOLDS.mistakes)[:2]:
             if start.cost < THRESHOLDS.unlike:
                 attempt = start.improve()
                 yield attempt
@@ -457,7 +463,7 @@ class Finder:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return a search's starts in ``source``, a candidate's audio at another rate, with frames at the same times."""
+    """Return a search's starts at the frame times of a candidate. ``source`` is its audio, at this or another rate."""
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
@@ -465,9 +471,10 @@ def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSour
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield the candidate of an attempt with a usual framing and the same first sample.
+    """Yield an attempt's candidate with a usual framing and the same first sample.
 
-    If no usual framing begins with this sample, yield candidates for the part of the audio that begins with it.
+    If no usual framing begins with this sample, yield up to three candidates for parts of the audio, in which a usual
+    framing begins with it.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:
@@ -492,12 +499,12 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
     return cost
 
 
-def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, steps: int) -> float:
+def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, found by a golden-section search.
 
     A whole number of 16-bit steps is preferred, because audio is usually clipped after conversion to integers.
     ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
-    the logarithms of ``level`` and of the result. Each of the ``steps`` iterations shrinks the interval to 62%.
+    the logarithms of ``level`` and of the result. An iteration shrinks the interval to 62%.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:
@@ -506,7 +513,7 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
 
     low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
     left, right = measure_log_level(high - ratio * (high - low)), measure_log_level(low + ratio * (high - low))
-    for _ in range(steps):
+    for _ in range(iterations):
         if left < right:
             high, right = right[1], left
             left = measure_log_level(high - ratio * (high - low))

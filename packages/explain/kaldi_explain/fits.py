@@ -77,8 +77,8 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
     """Return the distance of two arrays (frames, columns) from 0 to 1, regardless of each column's offset and scale.
 
     For each column, a straight line is fitted. The distance is the root of the mean, over the columns, of the share of
-    the variance that the line does not explain. A column that is constant in only one array counts as unexplained. The
-    distance is 1 for arrays without frames.
+    the variance that the line does not explain. A column that is constant in both arrays counts as explained, and in
+    only one array as unexplained. The distance is 1 for arrays without frames.
     """
     if not len(features):
         return 1.0
@@ -94,7 +94,7 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
 def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
     """Return the smallest and largest value of an array if it may have been clipped to them.
 
-    An extreme value that occurs fewer than three times is not a limit, and is replaced with an infinite value. If
+    An extreme value that occurs fewer than three times is not a limit, and is replaced with -inf or inf. If
     ``is_rounded`` is True, the smallest or largest number of an integer type is a limit even if it occurs once.
     """
     low, high = float(target.min()), float(target.max())
@@ -108,8 +108,8 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
     """Describe the limits that mapped features exceed by more than a tolerance, or return "" for no such limit.
 
-    A lower limit that is 80 dB below the maximum (``top_db`` of librosa) is described as such. ``features`` are the
-    logarithms before the map, and convert the distance to dB.
+    A lower limit that is 80 dB below the maximum (``top_db`` of librosa) is described as such. ``features`` are natural
+    logarithms before the map, which give the distance between the limit and the maximum of ``mapped`` in dB.
     """
     (low, high), names = limits, []
     is_below = low - mapped > tolerance
@@ -146,7 +146,7 @@ def find_simplest_map(
     """
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
-    limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
+    limits, nearly_exact_fit = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
@@ -154,22 +154,22 @@ def find_simplest_map(
             "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
             clipped if clipping else mapped, word_count + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
-        if fit.residual <= tolerance and not (nearly_exact and word_count >= COLUMN_WORDS):
+        if fit.residual <= tolerance and not (nearly_exact_fit and word_count >= COLUMN_WORDS):
             return fit
         fits.append(fit)
-        if nearly_exact is None:
+        if nearly_exact_fit is None:
             is_wrong = np.abs((fit.mapped - target)[cells]) > tolerance + step
-            nearly_exact = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
+            nearly_exact_fit = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
     charge(3000 + 0.8 * features.size)
     limit = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
-    return nearly_exact or next((fit for fit in fits if fit.residual <= limit), fits[0])
+    return nearly_exact_fit or next((fit for fit in fits if fit.residual <= limit), fits[0])
 
 
 def _list_maps(
     features: Doubles, target: Doubles, cells: Cells, references: Sequence[Doubles], earlier_maps: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
-    """Yield the maps from features to a target array that may explain it, the simplest first.
+    """Yield the maps from features to a target array that may explain it, roughly from simple to complex.
 
     A map is its description, the mapped features (frames, columns), and its number of words. Straight lines are fitted
     to the cells whose target is strictly within ``limits``. :func:`find_simplest_map` describes the other arguments.
@@ -237,9 +237,10 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a constant offset of log energies, such as "plus 1", and its reason: usually another scale of the audio.
+    """Describe a constant offset of log energies, such as "plus 1", and its reason, if the offset shows one.
 
-    ``slope`` is the factor from natural logarithms to the numbers of the array.
+    A reason is another scale of the samples, or power that is divided by the number of FFT points. ``slope`` is the
+    factor from natural logarithms to the numbers of the array.
     """
     sign = "plus" if offset > 0 else "minus"
     for factor, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
@@ -256,8 +257,8 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
 def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only the points that the mask ``inside`` selects are used, at least one of each column. Return the slope and the
-    offset, as numbers or with the shape (columns,). The slope is 1 if all ``x`` are equal.
+    Only the points that the mask ``inside`` selects are used. It selects at least one point of each column. Return the
+    slope and the offset, as numbers or with the shape (columns,). The slope is 1 if all ``x`` are equal.
     """
     weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
     x_mean, y_mean = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
@@ -268,24 +269,26 @@ def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None
 
 
 def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the common frames of both arrays if the first frame of ``target`` is frame ``shift`` of ``features``."""
+    """Return the frames that both arrays share if frame ``i`` of ``target`` is frame ``i + shift`` of ``features``."""
     features, target = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(features), len(target))
     return features[:count], target[:count]
 
 
-def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int = 4) -> int:
-    """Return the shift in frames, at most ``distance`` from ``about``, at which features and target agree best.
+def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
+    """Return the shift in frames, at most ``max_deviation`` from ``expected_shift``, at which the arrays agree best.
 
-    :func:`select_common_frames` defines a shift. Of equally good shifts, the one nearest to ``about`` is returned.
+    Both arrays have the shape (frames, columns), and :func:`select_common_frames` defines a shift. Of equally good
+    shifts, the shift nearest to ``expected_shift`` is returned.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
-        """Return the distance of the arrays at a shift, and the distance of the shift from ``about``."""
+        """Return the distance of the arrays (:func:`measure_distance`) at a shift, and the deviation of the shift."""
         a, b = select_common_frames(features, target, shift)
-        return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
+        # A straight line fits one common frame exactly, so fewer than two frames count as the largest distance.
+        return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0, abs(shift - expected_shift))
 
-    return min(range(about - distance, about + distance + 1), key=measure_shift)
+    return min(range(expected_shift - max_deviation, expected_shift + max_deviation + 1), key=measure_shift)
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
@@ -308,7 +311,7 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
     """Return for each column of the target the index of the features' column that equals it up to offset and scale.
 
-    Scales are positive. Return None if there is no such column for any one column of the target.
+    Scales are positive. Return None if at least one column of the target has no such column.
     """
     correlations = compute_correlations(features, target)
     best = correlations.argmax(1)  # Below, 1e-6 allows for rounding in single precision.

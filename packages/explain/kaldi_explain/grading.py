@@ -58,7 +58,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error of a value. It is relative for values above 1, and otherwise absolute."""
+        """Largest accepted error: 1e-3, or 3 times :attr:`rounding` if larger; relative for magnitudes above 1."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
@@ -68,8 +68,9 @@ class Vector:
             result: the output of an implementation for ``given`` and ``options``.
 
         Returns:
-            The grade and the description. "bits" means equal numbers, "1e-5" a relative error of at most 1e-5 (absolute
-            for numbers below 1), and "1e-3" an error of at most :attr:`tolerance`. Integers must be equal.
+            The grade and the description. "bits" means equal numbers after conversion to the type of ``expected``,
+            "1e-5" a relative error of at most 1e-5 (absolute for numbers below 1), and "1e-3" an error of at most
+            :attr:`tolerance`. Integers must be equal. NaN equals NaN, and two empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
         if array.dtype.kind not in "biuf":
@@ -165,7 +166,7 @@ class Scorecard:
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:
-        """Return the scorecard as JSON: ``passed``, ``levels``, ``causes``, and all incorrect ``vectors``."""
+        """Return the scorecard as JSON: ``passed``, ``levels``, ``causes``, and the wrong or failed ``vectors``."""
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
             "passed": self.passed,
@@ -214,7 +215,7 @@ def conform(
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
-    """Return the scorecard of results. If ``explain`` is True, also search for the causes of wrong results."""
+    """Return the scorecard of results. If ``explain`` is True, also search for the causes of wrong numeric results."""
     wrong = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results
@@ -231,7 +232,7 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
 
 
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
-    """Run an implementation on a vector, and grade its result. An exception becomes "not supported" or "failed"."""
+    """Grade an implementation's result. NotImplementedError gives "not supported", and any other exception "failed"."""
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
@@ -241,7 +242,7 @@ def _grade_result(vector: Vector, implementation: Implementation) -> Result:
 
 
 def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = None) -> list[Vector]:
-    """Return the vectors of the conformance kit, in order.
+    """Return the vectors of the conformance kit, in the order of ``level`` and, within a level, of the kit.
 
     Args:
         level: one level or several levels, 1 to 8. None for all.
@@ -303,7 +304,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
 
     @functools.lru_cache(maxsize=64)
     def read_samples(name: str) -> Array:
-        """Return the samples (T,) of the wave file ``name``, which several vectors may share."""
+        """Return the first channel (T,) of the wave file ``name``, which several vectors may share."""
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 

@@ -94,7 +94,7 @@ class FeatureModel:
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with the new options or attributes ``changes``, by name.
 
-        A new ``padding`` sets ``snip_edges`` to True, and a new ``snip_edges`` removes the padding.
+        Unless both are new, a new padding (not "") sets ``snip_edges`` to True, and a new ``snip_edges`` removes it.
         """
         implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
@@ -149,7 +149,7 @@ class FeatureModel:
 
     @functools.cached_property
     def fft_points(self) -> int:
-        """Number of points of the FFT."""
+        """Number of points of the FFT: :attr:`points`, or Kaldi's choice if this is 0."""
         return self.points or (1 << (self.size - 1).bit_length() if self.get("round_to_power_of_two") else self.size)
 
     @property
@@ -190,12 +190,12 @@ class FeatureModel:
         return audio
 
     def compute(self, samples: Floats) -> Floats | Doubles:
-        """Compute the features (frames, dim) of audio (T,), in float32 or float64.
+        """Compute the features (frames, dim) of audio (T,): in float32 by kaldi-compat's engine, or else in float64.
 
         Raises:
             OptionError: Kaldi's programs would refuse the options; the number of FFT points is odd, is smaller than the
-                frame, or has a prime factor above 29; the audio is too short for reflection padding; or the frame shift
-                is longer than the frame.
+                frame, or has a prime factor above 29; the audio is too short for reflection padding; or the padding is
+                "reflect-shift" and the frame shift is longer than the frame.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
@@ -213,7 +213,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, dim) of audio (T,) with kaldi-compat's engine. ``changes`` overrides options."""
+        """Compute features (frames, dim) of prepared, padded audio (T,). ``changes`` override the model's options."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -232,8 +232,9 @@ class FeatureModel:
     def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
         """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
-        Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor
-        above 29.
+        The options select the energies of the samples before or after the window, or of the spectrum. :attr:`scale` is
+        not applied. Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a
+        prime factor above 29.
         """
         points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
@@ -262,11 +263,12 @@ class FeatureModel:
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
+            # By Parseval's theorem, this is the sum of the squares of the windowed samples.
             energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
         return power, energies
 
     def finish_features(self, power: Doubles, energies: Doubles) -> Doubles:
-        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
+        """Return features (frames, dim) from power (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
 
         Raise OptionError if the edges of the filters are out of range, or Kaldi refuses another option of the filters.
         """
@@ -305,7 +307,7 @@ class FeatureModel:
         return np.maximum(features, lowest) if self.span else features
 
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
-        """Return cepstra (frames, num_ceps) of log mel energies (frames, num_mel_bins) and log energies (frames,)."""
+        """Return cepstra (frames, num_ceps) of log mel and log energies (frames,). With ``htk_compat``, C0 is last."""
         count, bins = self.get("num_ceps"), self.get("num_mel_bins")
         cepstra = bands @ _make_cosines(count, bins)
         cepstra *= tables.compute_lifter(count, self.get("cepstral_lifter"))

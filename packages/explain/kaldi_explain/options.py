@@ -161,7 +161,7 @@ SPEECH_FEATURES: Changes = {"window_type": "rectangular", "low_freq": 0.0, "mel"
 
 
 def list_values(name: str) -> tuple[Any, ...]:
-    """Return the values that a search tries for the option ``name``."""
+    """Return the values that a search tries for the option ``name``, the most common first."""
     return BY_NAME[name].values
 
 

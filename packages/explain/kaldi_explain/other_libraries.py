@@ -37,9 +37,9 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert frequencies in Hz, of any shape, to Slaney's mel scale, or to ``ln(1 + f / corner)``.
+    """Convert frequencies in Hz, of any shape, to Slaney's mel scale if ``is_slaney``, or to ``ln(1 + f / corner)``.
 
-    With a ``corner`` of 700 Hz, the second scale is proportional to Kaldi's.
+    With a ``corner`` of 700 Hz, the logarithmic scale is proportional to Kaldi's.
     """
     return np.asarray(convert_hertz_to_slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
@@ -53,7 +53,7 @@ def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.
 def make_mel_filters(
     mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
-    """Return sparse filters on a spectrum: FFT bins (n,), their weights (n,), and the start of each filter (bins,).
+    """Return sparse filters on a spectrum: FFT bins (n,), weights (n,), and the index where a filter starts (bins,).
 
     Args:
         mel: value of the option ``mel``.
@@ -61,7 +61,7 @@ def make_mel_filters(
         points: number of points of the FFT.
         bins: number of filters.
         low, high: edges in Hz. A ``high`` of zero or less is an offset from the Nyquist frequency.
-        warp: VTLN factor.
+        warp: VTLN factor. A factor other than 1 selects Kaldi's filters, whatever ``mel`` and ``corner`` are.
         corner: corner frequency of the mel scale in Hz.
 
     Raises:
@@ -89,7 +89,7 @@ def make_mel_filters(
 
 
 def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of filters other than Kaldi's. See :func:`make_mel_filters`."""
+    """Return the weights (points / 2 + 1, bins) of :func:`make_mel_filters`. ``high`` is always positive."""
     is_slaney = mel in SLANEY_SCALES
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
@@ -111,12 +111,12 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in ms with the fewest digits that Kaldi converts to ``samples`` samples at ``rate`` Hz."""
+    """Return the time in ms with the fewest decimals that Kaldi converts to ``samples`` samples at ``rate`` Hz."""
     for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
                 return float(time)
-    return 1000 * (samples + 0.5) / rate
+    return 1000 * (samples + 0.5) / rate  # No time with up to 7 decimals fits.
 
 
 # The following functions compute windows and paddings.
@@ -124,9 +124,9 @@ def find_milliseconds(samples: int, rate: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return a window (size,) of the type ``window_type``. ``blackman_coeff`` is used by the Blackman window.
+    """Return a window (size,) of the type ``window_type``. Only the Blackman window uses ``blackman_coeff``.
 
-    A periodic window is computed with one more sample, which is then removed.
+    A periodic window is computed with one more sample at its end, which is then removed.
     """
     return tables.make_window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
 
@@ -150,7 +150,7 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
     """Return audio (T,) with samples added or removed at both ends. :func:`count_padding` describes the arguments.
 
-    Raise OptionError if the audio is too short to be reflected, or the shift is longer than the frame.
+    Raise OptionError if the audio is too short to be reflected, or "reflect-shift" has a shift longer than the frame.
     """
     if padding == "zeros":
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
@@ -183,12 +183,14 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
     partial = functools.partial
     return {
         "as Kaldi and torchaudio do": resample_as_kaldi,
-        "by soxr (librosa, sox)": partial(_resample_by_kaiser_window, cutoff=0.957, zeros=104.0, beta=15.0, loss=loss),
+        "by soxr (librosa, sox)": partial(
+            _resample_by_kaiser_window, cutoff=0.957, half_width=104.0, beta=15.0, loss=loss
+        ),
         "by torchaudio with a Kaiser window": partial(
-            _resample_by_kaiser_window, cutoff=0.99, zeros=6 / 0.99, beta=14.769656
+            _resample_by_kaiser_window, cutoff=0.99, half_width=6 / 0.99, beta=14.769656
         ),
         "by a polyphase filter (scipy.signal.resample_poly)": partial(
-            _resample_by_kaiser_window, cutoff=1.0, zeros=10, beta=5.0
+            _resample_by_kaiser_window, cutoff=1.0, half_width=10, beta=5.0
         ),
         "by an FFT (scipy.signal.resample)": resample_by_fft,
         "by linear interpolation": _resample_by_interpolation,
@@ -203,7 +205,7 @@ def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample audio (T,) between rates in Hz by cutting its spectrum at the lower Nyquist frequency."""
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by cutting its spectrum or by appending zeros to it."""
     charge(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
@@ -213,32 +215,32 @@ def _resample_by_interpolation(samples: Floats, rate: int, new_rate: int) -> Any
 
 
 def _resample_by_kaiser_window(
-    samples: Floats, rate: int, new_rate: int, *, cutoff: float, zeros: float, beta: float,
+    samples: Floats, rate: int, new_rate: int, *, cutoff: float, half_width: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip
-    """Resample audio with a sinc in a Kaiser window: multiply the spectrum by the filter's response, and fold images.
+    """Resample audio with a sinc in a Kaiser window: filter the spectrum and its images, and fold them into one band.
 
     Args:
         samples: the samples (T,).
         rate, new_rate: rates in Hz.
         cutoff: cutoff frequency as a share of half of the lower rate.
-        zeros: half of the window's length in samples at the lower rate.
+        half_width: half of the window's length in samples at the lower rate.
         beta: shape of the Kaiser window.
         loss: factor and power of the loss of gain, see :func:`list_resamplers`.
     """
     charge(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
     higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)
     fine_rate = min(rate * new_rate // divisor, 4 * higher)
-    half_length = int(zeros / lower * fine_rate)
+    half_length = int(half_width / lower * fine_rate)
     times = np.arange(-half_length, half_length + 1) / fine_rate
     impulse = np.sinc(cutoff * lower * times)
-    impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / zeros) ** 2, 0, 1)))
+    impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / half_width) ** 2, 0, 1)))
     fft_size = 1 << 18
     centered = np.zeros(fft_size)
     centered[np.round(times * fine_rate).astype(int)] = impulse / impulse.sum()
     response = np.fft.rfft(centered).real
     period = rate // divisor
-    points = -(-(len(samples) + int(2 * zeros / lower * rate) + 32) // period) * period
+    points = -(-(len(samples) + int(2 * half_width / lower * rate) + 32) // period) * period
     spectrum = np.fft.fft(samples.astype(np.float64), points)
     new_points = points // period * (new_rate // divisor)
     top_bin = int(min(1.5 * higher, fine_rate / 2) * points / rate)
