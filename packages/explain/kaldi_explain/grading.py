@@ -68,9 +68,9 @@ class Vector:
             result: the output of an implementation for ``given`` and ``options``.
 
         Returns:
-            The grade and the description. "bits" means equal numbers after conversion to the type of ``expected``,
-            "1e-5" a relative error of at most 1e-5 (absolute for numbers below 1), and "1e-3" an error of at most
-            :attr:`tolerance`. Integers must be equal. NaN equals NaN, and two empty arrays are equal.
+            The grade and the description. "bits" means equal numbers, after conversion to the type of ``expected`` if
+            it is a float type, "1e-5" a relative error of at most 1e-5 (absolute for numbers below 1), and "1e-3" an
+            error of at most :attr:`tolerance`. Integers must be equal. NaN equals NaN, and two empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
         if array.dtype.kind not in "biuf":
@@ -82,7 +82,8 @@ class Vector:
                 return "wrong", f"{len(array)} frames, not {len(expected)}"
             return "wrong", f"the shape is {array.shape}, not {expected.shape}"
         with np.errstate(over="ignore", invalid="ignore"):
-            converted = array.astype(expected.dtype)
+            # A float is not rounded to an integer, because 1.5 is not a decision.
+            converted = array.astype(expected.dtype) if expected.dtype.kind == "f" else array
             if np.array_equal(converted, expected, equal_nan=expected.dtype.kind == "f"):
                 return "bits", ""
             error = np.abs(array.astype(np.float64) - expected) / np.maximum(1, np.abs(expected.astype(np.float64)))

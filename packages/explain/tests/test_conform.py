@@ -291,6 +291,7 @@ def test_integers_that_differ_at_all_are_graded_wrong() -> None:
     assert vector.grade([100, 200])[0] == "bits"
     assert vector.grade(np.array([100.0, 200.0]))[0] == "bits"
     assert vector.grade([100, 201])[0] == "wrong"
+    assert vector.grade(np.array([100.0, 200.5]))[0] == "wrong"
 
 
 def test_rounding_of_kaldis_own_widens_the_tolerance() -> None:
