@@ -177,9 +177,10 @@ class _Reader:
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
-        """Return ``values``, the keys of a dictionary or members of a set. Raise FormatError for nested tuples.
+        """Return ``values``, the keys of a dictionary or members of a set, after charging their sizes.
 
-        Hashing deeply nested tuples or frozensets would overflow the stack of the interpreter.
+        Strings and bytes are not charged, because Python stores their hashes. Raise FormatError for nested tuples or
+        frozensets, because hashing a deeply nested value would overflow the stack of the interpreter.
         """
         for value in values:
             if isinstance(value, tuple | frozenset) and any(
@@ -191,16 +192,16 @@ class _Reader:
         self._charge_sizes(value for value in values if not isinstance(value, str | bytes))
         return values
 
-    def _pop_from(self, at: int | None) -> list[Any]:
-        """Pop the values from position ``at`` on, or from the last mark on if ``at`` is None.
+    def _pop_from(self, position: int | None) -> list[Any]:
+        """Pop the values from ``position`` to the top of the stack. None stands for the position of the last mark.
 
         Raise FormatError if there are too few values, or a value is a function or an array without its elements.
         """
-        at = self._marks.pop() if at is None else at
-        if at < 0:
+        position = self._marks.pop() if position is None else position
+        if position < 0:
             raise FormatError("a pickle is damaged, because it takes more values than there are: save the value again")
-        values = self._stack[at:]
-        del self._stack[at:]
+        values = self._stack[position:]
+        del self._stack[position:]
         for index, value in enumerate(values):
             if isinstance(value, _Unfinished):
                 if value.value is None:
