@@ -70,7 +70,7 @@ class _Array:
         """Read a matrix or vector.
 
         Args:
-            rxfilename: location of the object, such as ``feats.ark:123``. A range such as ``[0:9]`` selects a part.
+            rxfilename: location of the object, such as ``feats.ark:123``. ``[0:9]`` selects ten rows or elements.
             pipes: False to refuse commands.
             network: False to refuse URLs.
 
