@@ -163,9 +163,9 @@ def compute_spectra(
 
 
 def _pad_samples(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio (T,) with ``size`` more samples before and after it. ``mode`` is a value of ``pad_mode``.
+    """Return audio (T,) with ``size`` more samples at each end, by a ``pad_mode`` in ``PADDING`` or else zeros.
 
-    Raise :class:`AudioError` if the audio is empty, and ``mode`` repeats its samples.
+    Raise :class:`AudioError` if the audio is empty, and ``mode`` would repeat its samples.
     """
     if mode in PADDING:
         if not len(samples):
