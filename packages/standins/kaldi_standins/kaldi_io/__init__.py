@@ -782,7 +782,7 @@ class _Vectors(AsStored):
 
 
 def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], kind: str) -> None:
-    """Raise ``error`` if the next object is binary and does not start with one of ``tokens`` (3 bytes) of ``kind``."""
+    """Raise ``error`` if the next object is binary, but not a float ``kind``, which starts with one of ``tokens``."""
     head = source.peek(5)
     if head[:2] == BINARY_MARKER and head[2:] not in tokens:
         raise error(f"expected a float {kind}, found {head[2:]!r}", file=source.name, offset=source.tell())

@@ -37,7 +37,7 @@ class Table:
         return self._table is not None
 
     def close(self) -> None:
-        """Close the table, or raise TableError if this fails, as for unwritten entries. A second call does nothing."""
+        """Close the table, and raise TableError if this fails. A second call does nothing."""
         table, self._table = self._table, None
         if table is not None:
             with as_table_error():
@@ -78,7 +78,7 @@ class SequentialTableReader(Table):
 
     @property
     def done(self) -> bool:
-        """True after the last entry. Raises TableError if the reader is closed, or an earlier read failed."""
+        """True once there is no current entry. Raises TableError if the reader is closed, or an earlier read failed."""
         self._check_open()
         if self._current is None:
             with as_table_error():
@@ -122,7 +122,7 @@ class SequentialTableReader(Table):
             self.next()
 
     def close(self) -> None:
-        """Close the table. A second call does nothing."""
+        """Close the table, and raise TableError if this fails. A second call does nothing."""
         self._current = None
         self._value = []
         super().close()

@@ -122,7 +122,7 @@ class PerColHeader:
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
-        """Return the percentiles of an array (rows, columns), whose header for method 2 is ``global_header``."""
+        """Return the percentiles that method 2 stores for an array (rows, columns) after ``global_header``."""
         percentiles = compress(array, kSpeechFeature).percentiles
         p0, p25, p75, p100 = global_header.uint_to_float(percentiles.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)

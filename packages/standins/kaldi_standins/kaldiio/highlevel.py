@@ -74,7 +74,7 @@ class WriteHelper:
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
     def __call__(self, key: str, array: Any) -> None:
-        """Write an entry. The value ``array`` is an array, audio ``(rate, samples)`` or any other object of Kaldi.
+        """Write an entry. ``array`` is a vector, a matrix, audio ``(rate, samples)`` or another Kaldi object.
 
         With ``write_function``, the value has the type that the function writes. Raise ArkError if the key or value
         cannot be written.
