@@ -30,6 +30,8 @@ _CONTAINERS = (list, tuple, set, frozenset)
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     """Write the tag ``PKL`` and the pickle of a plain value. ``options`` are keyword arguments of ``pickle.dumps``.
 
+    :func:`read_pickle` cannot read a pickle of protocol 0 or 1.
+
     Raises:
         FormatError: the value is not plain, so :func:`read_pickle` would refuse it.
     """
