@@ -134,7 +134,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     """Open a file, a gzipped file or a command with ``|``. An open file is returned unchanged.
 
     Args:
-        file: the name. A prefix ``ark:`` or ``scp:`` and an offset after the name are allowed.
+        file: a name, which may have a prefix ``ark:`` or ``scp:`` and an offset, or an open file in any mode.
         mode: "r", "w" or "a" for text, and "rb", "wb" or "ab" for bytes.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -214,7 +214,7 @@ def read_vec_int_ark(
 def read_vec_int_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the vectors of integers that a script file names; see :func:`read_vec_int_ark`.
+    """Iterate over a script file's integer vectors (:func:`read_vec_int_ark`). Ranges are as in :func:`read_mat_scp`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -254,7 +254,7 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`.
+    """Iterate over a script file's float vectors (:func:`read_vec_flt_ark`). Ranges are as in :func:`read_mat_scp`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -529,7 +529,7 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
     """Write a vector of integers in binary, as an entry of an archive or as a single object.
 
     Args:
-        file_or_fd: the file. An open file stays open, so that more entries can follow.
+        file_or_fd: name of a file, a command, or an open binary file, which stays open for more entries.
         v: int32 array of shape (size,).
         key: key of the entry. An empty key writes a single object.
         pipes: False to refuse commands.
@@ -549,7 +549,7 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
 
 def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
-    """Write a float32 or float64 vector in binary; see :func:`write_vec_int`.
+    """Write a float32 or float64 vector ``v`` (size,) in binary, with the arguments of :func:`write_vec_int`.
 
     Raises:
         UnsupportedDataType: ``v`` is not an array of float32 or float64.
@@ -566,7 +566,7 @@ def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
 
 def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
-    """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`.
+    """Write a float32 or float64 matrix ``m`` (rows, columns) in binary. See :func:`write_vec_int` for the arguments.
 
     Raises:
         UnsupportedDataType: ``m`` is not an array of float32 or float64.
@@ -611,7 +611,7 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
-    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`.
+    """Write a posterior, a list ``p`` (frames) of lists of pairs (index, value), in binary: see :func:`write_vec_int`.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -636,8 +636,8 @@ def read_segments_as_bool_vec(
         network: False to refuse URLs.
 
     Returns:
-        A bool array (frames,) that ends with the last segment. With ``return_key``, a pair of the array and the name of
-        the recording.
+        A bool array (frames,), which is True in segments and ends with the last one. Times are rounded to frames. With
+        ``return_key``, a pair of the array and the name of the recording.
 
     Raises:
         FormatError: the file has no segments, a line of fewer than 4 fields, segments of several recordings, or times
@@ -781,11 +781,11 @@ class _Vectors(AsStored):
         return super()._choose_codec(source) if source.peek(2) == BINARY_MARKER else self._double
 
 
-def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], what: str) -> None:
-    """Raise ``error`` if the next object is binary and the three bytes after its marker are not in ``tokens``."""
+def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], kind: str) -> None:
+    """Raise ``error`` if the next object is binary, but not a float ``kind``, which starts with one of ``tokens``."""
     head = source.peek(5)
     if head[:2] == BINARY_MARKER and head[2:] not in tokens:
-        raise error(f"expected a float {what}, found {head[2:]!r}", file=source.name, offset=source.tell())
+        raise error(f"expected a float {kind}, found {head[2:]!r}", file=source.name, offset=source.tell())
 
 
 class _Integers(Codec[Array]):
@@ -797,14 +797,14 @@ class _Integers(Codec[Array]):
     def read(self, source: Source) -> Array:
         if source.peek(2) == BINARY_MARKER:
             return np.asarray(self._codec.read(source))
-        at = source.tell()
+        start = source.tell()
         if not source.peek(1):
-            source.fail("expected a line of integers, found the end", at)
+            source.fail("expected a line of integers, found the end", start)
         words = [word for word in source.read_line().split() if word not in (b"[", b"]")]
         try:
             return np.array([int(word) for word in words], int)
         except (ValueError, OverflowError):
-            source.fail("expected a line of integers: write whole numbers separated by spaces", at)
+            source.fail("expected a line of integers: write whole numbers separated by spaces", start)
 
 
 class _Times(Codec[list[tuple[float, float]]]):
@@ -827,7 +827,7 @@ def _strip_prefix(name: str) -> str:
 
 
 def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
-    """Open a gzipped file. ``name`` is a match of ``_GZIPPED``, whose offset, if any, is in the uncompressed data."""
+    """Open a gzipped file in binary mode. ``name`` matches ``_GZIPPED``, and its offset is in the uncompressed data."""
     path, offset = name.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")

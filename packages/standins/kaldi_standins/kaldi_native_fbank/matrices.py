@@ -74,8 +74,8 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
     >>> apply_cmvn(compute_cmvn_stats(feats), CmvnOptions(), feats).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
-    chosen = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
-    return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
+    options = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
+    return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), options), np.float32)
 
 
 def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
@@ -117,7 +117,7 @@ class CmvnAccumulator:
         """Add the statistics of features (frames, dim).
 
         Raises:
-            FeatureError: the accumulated statistics have a different number of columns.
+            FeatureError: the features are not a matrix, or the accumulated statistics have a different ``dim``.
         """
         self._add_stats(compute_cmvn_stats(feats))
 
@@ -161,7 +161,8 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
     """Join each frame with its neighbors, by default 3 on each side, like Kaldi's ``splice-feats``.
 
-    Features (frames, dim) become features (frames, dim * (1 + left_context + right_context)).
+    Features (frames, dim) become features (frames, dim * (1 + left_context + right_context)). The first and last frame
+    are repeated beyond the ends.
 
     Raises:
         FeatureError: the features are not a matrix, or are empty.
@@ -172,9 +173,9 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
     (2, 14)
     """
     opts = opts or SPLICED
-    chosen = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
+    options = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
     matrix = _to_matrix(feats, "splice_frames")
-    return splice_block(matrix, np.array([0, len(matrix)]), chosen)
+    return splice_block(matrix, np.array([0, len(matrix)]), options)
 
 
 class FeatureTransform:

@@ -49,12 +49,12 @@ class MelBanks:
         return len(self._weights)
 
     def get_matrix(self) -> Floats:
-        """Return a copy of the filters' weights, float32 (dim, points // 2 + 1)."""
+        """Return a copy of the weights, float32 (dim, points // 2 + 1), where the FFT has ``points`` points."""
         weights: Floats = self._weights.copy()
         return weights
 
     def compute(self, fft_energies: npt.ArrayLike) -> Floats:
-        """Return mel energies (dim,) of a power spectrum (points // 2 + 1,). With ``htk_mode``, they are at least 1.
+        """Return mel energies (dim,) of a power spectrum (points // 2 + 1,), floored at 1 if ``htk_mode`` is True.
 
         Raises:
             AudioError: the array does not have this shape, or is not contiguous. The error is also a ValueError.

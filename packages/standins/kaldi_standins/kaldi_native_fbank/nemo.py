@@ -74,7 +74,7 @@ class OnlineNemoFbank:
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames available so far, one for each whole frame shift."""
+        """Number of frames received so far, one for each whole frame shift, including discarded frames."""
         return (self._start + len(self._samples)) // self._hop
 
     @property

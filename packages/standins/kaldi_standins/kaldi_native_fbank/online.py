@@ -65,8 +65,8 @@ class FrameStore:
 
     def __init__(self) -> None:
         self._frames: list[Floats] = []
-        self._removed = 0  # Number of discarded frames.
-        self._waiting = 0  # Number of frames whose audio is complete and that are not computed yet.
+        self._discarded_count = 0  # Number of discarded frames.
+        self._waiting_count = 0  # Number of frames whose audio is complete and that are not computed yet.
         self._finished = False
 
     def _compute_frames(self, *, final: bool = False) -> None:
@@ -75,7 +75,7 @@ class FrameStore:
     @property
     def num_frames_ready(self) -> int:
         """Number of frames whose audio is complete, including discarded frames."""
-        return self._removed + len(self._frames) + self._waiting
+        return self._discarded_count + len(self._frames) + self._waiting_count
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
@@ -87,13 +87,13 @@ class FrameStore:
         Raises:
             StreamError: the frame is not available yet or was discarded. It is also an IndexError and a RuntimeError.
         """
-        index = frame - self._removed
-        if self._waiting and index >= len(self._frames):
+        index = frame - self._discarded_count
+        if self._waiting_count and index >= len(self._frames):
             self._compute_frames()
         if 0 <= index < len(self._frames):
             return self._frames[index]
-        last = self._removed + len(self._frames) - 1
-        advice = f"ask for {self._removed} to {last}" if self._frames else "no frame is ready"
+        last = self._discarded_count + len(self._frames) - 1
+        advice = f"ask for {self._discarded_count} to {last}" if self._frames else "no frame is ready"
         raise StreamError(f"frame {frame} is not available: {advice}")
 
     def pop(self, n: int) -> None:
@@ -101,7 +101,7 @@ class FrameStore:
         self._compute_frames()
         n = min(max(n, 0), len(self._frames))
         del self._frames[:n]
-        self._removed += n
+        self._discarded_count += n
 
 
 class OnlineFeature(FrameStore):
@@ -151,13 +151,13 @@ class OnlineFeature(FrameStore):
             return
         if self._finished or sampling_rate != self._rate:
             check_chunk(sampling_rate, self._rate, self._finished)
-        earlier_count, stream = self._waiting, self._stream
+        earlier_count, stream = self._waiting_count, self._stream
         try:
             samples = stream.history.append(waveform, length)
         except (struct.error, OverflowError):
             # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
-        self._waiting = waiting_count = stream.num_ready_frames
+        self._waiting_count = waiting_count = stream.num_ready_frames
         if not samples.dot(samples) < LOUD:
             self._computes_at_once = True  # Compute now, so that this call refuses a NaN.
         if self._computes_at_once or waiting_count > earlier_count + 1 or waiting_count >= TOGETHER:
@@ -174,8 +174,8 @@ class OnlineFeature(FrameStore):
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
-            features = self._stream.compute_next_frames(self._waiting, _noise.frame_seeds)
-        self._waiting = 0
+            features = self._stream.compute_next_frames(self._waiting_count, _noise.frame_seeds)
+        self._waiting_count = 0
         if self._computes_at_once and np.isnan(features).any():  # Only loud audio has a NaN or energies that overflow.
             raise StreamError(
                 "mel energy is nan, because samples are NaN, infinite or too large: pass samples within -32768 to 32767"
@@ -198,17 +198,17 @@ def check_options(owner: object, opts: Any, expected_class: type[Any]) -> Any:
     return opts
 
 
-def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
+def check_chunk(sampling_rate: float, expected_rate: float, finished: bool) -> None:
     """Raise StreamError if the audio has ended (``finished``), or AudioError for a wrong sampling rate.
 
-    ``sampling_rate`` is the rate of a new chunk in Hz, and ``expected`` the rate of the options.
+    ``sampling_rate`` is the rate of a new chunk in Hz, and ``expected_rate`` the rate of the options.
     """
     if finished:
         raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
-    if sampling_rate != expected and np.float32(sampling_rate) != expected:
+    if sampling_rate != expected_rate and np.float32(sampling_rate) != expected_rate:  # Options are float32.
         raise AudioError(
-            f"sampling_rate does not match the options: {sampling_rate:g} Hz, but samp_freq is {expected:g}: resample "
-            "the audio"
+            f"sampling_rate does not match the options: {sampling_rate:g} Hz, but samp_freq is {expected_rate:g}: "
+            "resample the audio"
         )
 
 

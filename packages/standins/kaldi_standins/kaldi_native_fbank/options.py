@@ -19,7 +19,7 @@ from kaldi_standins.kaldi_native_fbank.base import (
 from kaldi_standins.named_options import Field, make_fields, make_options_class
 
 ENERGY = ("use_energy", "energy_floor", "raw_energy")
-EPSILON = 2.0**-23
+EPSILON = 2.0**-23  # Machine epsilon of float32, the floor of mel energies in Kaldi.
 MEANINGS = {"window_type": f"window function; one of {', '.join(spectral.WINDOW_TYPES)}, hann (periodic)"}
 
 

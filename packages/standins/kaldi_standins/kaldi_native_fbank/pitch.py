@@ -28,6 +28,7 @@ def compute_and_process_kaldi_pitch(
     Raises:
         OptionError: Kaldi refuses a value.
         AudioError: a sample is infinite or NaN.
+        WrongOptionError: ``wave`` is not a sequence of numbers. The error is also a TypeError.
 
     >>> import numpy as np
     >>> from kaldi_standins import kaldi_native_fbank as knf

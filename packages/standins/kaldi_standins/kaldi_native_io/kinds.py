@@ -55,7 +55,7 @@ def join_htk_features(value: tuple[Array, HtkHeader]) -> HtkFeatures:
 
 
 def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
-    """Return a function that converts a value to an array. It raises FormatError for any other dtype or ndim."""
+    """Return a function that converts a value to an array, and raises FormatError if its dtype or ndim differs."""
 
     def check_array(value: Any) -> Array:
         array = as_array(value)
@@ -133,7 +133,7 @@ class CompressedMatrixWriter(TableWriter):
     _kind = "compressed-matrix"
 
     def write(self, key: str, value: Any, method: int = CompressionMethod.kAutomaticMethod) -> None:
-        """Write one entry.
+        """Compress a matrix, and write it as an entry.
 
         Args:
             key: key of the entry.

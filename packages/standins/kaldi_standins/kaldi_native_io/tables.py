@@ -37,7 +37,7 @@ class Table:
         return self._table is not None
 
     def close(self) -> None:
-        """Close the table. A second call does nothing."""
+        """Close the table, and raise TableError if this fails. A second call does nothing."""
         table, self._table = self._table, None
         if table is not None:
             with as_table_error():
@@ -68,7 +68,7 @@ class SequentialTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open a table, after closing an open table. Raise TableError if the table cannot be opened."""
+        """Open the table ``rspecifier``, after closing an open table, and read its first key, or raise TableError."""
         self.close()
         with as_table_error():
             self._table = SequentialReader(rspecifier, kind=self._kind, **self._access)
@@ -78,7 +78,7 @@ class SequentialTableReader(Table):
 
     @property
     def done(self) -> bool:
-        """True if all entries have been read. Raises TableError if the reader is closed, or a read has failed."""
+        """True once there is no current entry. Raises TableError if the reader is closed, or an earlier read failed."""
         self._check_open()
         if self._current is None:
             with as_table_error():
@@ -92,7 +92,7 @@ class SequentialTableReader(Table):
 
     @property
     def value(self) -> Any:
-        """Value of the current entry, which is loaded once. Raises TableError if no readable entry is current."""
+        """Value of the current entry, loaded at the first access. Raises TableError if there is no readable value."""
         if not self._value:
             load = self._get_entry()[1]
             with as_table_error():
@@ -122,7 +122,7 @@ class SequentialTableReader(Table):
             self.next()
 
     def close(self) -> None:
-        """Close the table. A second call does nothing."""
+        """Close the table, and raise TableError if this fails. A second call does nothing."""
         self._current = None
         self._value = []
         super().close()
@@ -162,7 +162,7 @@ class RandomAccessTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open a table, after closing an open table. Raise TableError if the table cannot be opened."""
+        """Open the table ``rspecifier``, after closing an open table. Raise TableError if it cannot be opened."""
         self.close()
         with as_table_error():
             self._table = RandomAccessReader(rspecifier, kind=self._kind, **self._access)
@@ -201,13 +201,13 @@ class TableWriter(Table):
         self.open(wspecifier)
 
     def open(self, wspecifier: str) -> None:
-        """Open a table, after closing an open table. Raise TableError if the table cannot be opened."""
+        """Open the table ``wspecifier``, after closing an open table. Raise TableError if it cannot be opened."""
         self.close()
         with as_table_error():
             self._table = Writer(wspecifier, kind=self._kind, **self._access)
 
     def write(self, key: str, value: Any) -> None:
-        """Write one entry.
+        """Write an entry. ``value`` has the type that the docstring of the class names.
 
         Raises:
             TableError: the writer is closed, or the entry cannot be written.

@@ -70,7 +70,7 @@ class _Array:
         """Read a matrix or vector.
 
         Args:
-            rxfilename: location of the object, such as ``feats.ark:123``. A range such as ``[0:9]`` selects a part.
+            rxfilename: location of the object, such as ``feats.ark:123``. A range ``[0:9]`` has ten rows or elements.
             pipes: False to refuse commands.
             network: False to refuse URLs.
 

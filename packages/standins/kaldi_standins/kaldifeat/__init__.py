@@ -189,7 +189,7 @@ class OfflineFeature(nn.Module):
         return [self.finish(matrix).to(wave.device) for matrix, wave in zip(features, waves, strict=True)]
 
     def finish(self, features: Tensor) -> Tensor:
-        """Apply the last step, which needs all frames of an utterance. The base class does nothing."""
+        """Return the result of the last step, which needs all frames (frames, dim). The base class does nothing."""
         return features
 
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
@@ -287,7 +287,7 @@ class WhisperFbank(OfflineFeature):
     feature_type = WhisperMel
 
     def finish(self, features: Tensor) -> Tensor:
-        """Normalize the features ``(frames, dim)`` of an utterance."""
+        """Normalize the features ``(frames, dim)`` of an utterance by :func:`~.whisper.normalize`."""
         return normalize(features)
 
 
@@ -340,13 +340,13 @@ class OnlineFeature:
         self._take_chunk(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
-        """End the audio, which makes the last frames available."""
+        """End the audio, which makes the last frames available. A second call does nothing."""
         if not self._is_finished:
             self._take_chunk(torch.zeros(0), final=True)
         self._is_finished = True
 
     def _take_chunk(self, chunk: Tensor, *, final: bool) -> None:
-        """Store the frames that a chunk completes, and discard the oldest frames above ``max_feature_vectors``."""
+        """Store the frames that a chunk, or the end (``final``), completes. Keep at most ``max_feature_vectors``."""
         new_frames = self._stream(chunk.to(self.opts.device), final=final)
         assert not isinstance(new_frames, tuple)  # A chunk without the axis of slots gives a tensor.
         self._frames += new_frames.unsqueeze(1).unbind()
@@ -357,7 +357,7 @@ class OnlineFeature:
             del self._frames[:excess]
 
     def is_last_frame(self, frame: int) -> bool:
-        """Return True if frame number ``frame``, counted from 0, is the last frame of the utterance."""
+        """Return True if ``frame``, counted from 0, is the last frame. Before :meth:`input_finished`, return False."""
         return self._is_finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:

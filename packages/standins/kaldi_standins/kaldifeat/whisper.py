@@ -42,11 +42,11 @@ class WhisperMel(SpectralFeature):
         return self.options.num_mels
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute mel energies (..., num_mels) from real and imaginary parts of spectra, (..., fft_bins, 2)."""
+        """Compute energies (..., num_mels) from real and imaginary parts (..., fft_bins, 2). Ignore ``filter_bank``."""
         return compute_power_spectrum(spectrum) @ self.bank.to(spectrum.real.dtype)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Return logarithms to base 10 of ``energies`` (..., num_mels), which are floored at 1e-10."""
+        """Return logarithms to base 10 of ``energies`` (..., num_mels), floored at 1e-10. Ignore ``log_energy``."""
         return energies.clamp(min=1e-10).log10()
 
 

@@ -58,11 +58,11 @@ class _Swapper:
         self.chunks: list[bytes] = []
 
     def copy_bytes(self, count: int) -> None:
-        """Read bytes and append them unchanged."""
+        """Read ``count`` bytes, and append them to ``chunks`` unchanged."""
         self.chunks.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
-        """Read ``count`` numbers, append them in reversed byte order, and return the first two."""
+        """Read ``count`` numbers of ``dtype``, such as "f4", append them byte-swapped, and return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
         self.chunks.append(values.byteswap().tobytes())
         first_values: list[Any] = values[:2].tolist()

@@ -57,12 +57,12 @@ class GlobalHeader:
 
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
-        """Read a header after its token ``type``, with numbers of the byte order ``endian``, "<" or ">"."""
+        """Read the header after its token ``type`` and a space. ``endian`` is its byte order, "<" or ">"."""
         min_value, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
         return GlobalHeader(type, min_value, span, rows, cols, endian)
 
     def write(self, fd: IO[bytes], endian: str | None = None) -> int:
-        """Write the token and the header to an open binary file. Return the number of bytes written."""
+        """Write the token and the header in a byte order, by default in ``self.endian``. Return the number of bytes."""
         numbers = self.min_value, self.range, self.rows, self.cols
         fd.write(self.type.encode() + b" " + struct.pack(f"{endian or self.endian}ffii", *numbers))
         return self.size
@@ -74,7 +74,7 @@ class GlobalHeader:
         return GlobalHeader(matrix.format.decode(), matrix.minimum, matrix.range, *matrix.shape, endian)
 
     def float_to_uint(self, array: Array) -> Array:
-        """Convert values to stored integers of the same shape, uint8 for "CM3" and otherwise uint16."""
+        """Convert values in the header's range to integers of the same shape, uint8 for "CM3" and otherwise uint16."""
         scaled = np.asarray((array - self.min_value) / self.range * self.c + 0.499)  # Kaldi's constant for rounding.
         return scaled.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
 
@@ -107,19 +107,22 @@ class PerColHeader:
 
     @staticmethod
     def read(fd: IO[bytes], global_header: GlobalHeader) -> PerColHeader:
-        """Read the header of the columns, which follows ``global_header``, from an open binary file."""
+        """Read the percentiles of the columns, which follow ``global_header``, from an open binary file."""
         integers = np.frombuffer(fd.read(8 * global_header.cols), global_header.endian + "u2").reshape(-1, 4, 1)
         p0, p25, p75, p100 = global_header.uint_to_float(integers).swapaxes(0, 1)
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def write(self, fd: IO[bytes], global_header: GlobalHeader, endian: str | None = None) -> int:
-        """Write the header to an open binary file. Return the number of bytes written."""
+        """Write the percentiles to an open binary file, as integers in the range of ``global_header``.
+
+        Return the number of bytes written. ``endian`` is the byte order, by default ``self.endian``.
+        """
         integers = global_header.float_to_uint(np.concatenate([self.p0, self.p25, self.p75, self.p100], axis=1))
         return fd.write(integers.astype((endian or self.endian) + "u2").tobytes())
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
-        """Return the header that the columns of an array (rows, columns) have after compression with method 2."""
+        """Return the percentiles that method 2 stores for an array (rows, columns) after ``global_header``."""
         percentiles = compress(array, kSpeechFeature).percentiles
         p0, p25, p75, p100 = global_header.uint_to_float(percentiles.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)

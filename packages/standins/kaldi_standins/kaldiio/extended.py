@@ -76,8 +76,8 @@ _READERS: Mapping[bytes, Reader] = {b"AUDIO": _read_audio, b"NPY": _read_numpy, 
 def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     """Return the function that writes objects in the format that kaldiio's argument ``write_function`` selects.
 
-    ``name`` is "soundfile", "numpy" or "pickle". ``options`` are arguments of ``soundfile.write``, ``numpy.save`` or
-    ``pickle.dumps``.
+    ``name`` is "soundfile", "numpy" or "pickle" in lower or upper case. ``options`` are arguments of
+    ``soundfile.write``, where the default format is WAV, ``numpy.save`` or ``pickle.dumps``.
 
     Raises:
         SpecifierError: the name is not supported.

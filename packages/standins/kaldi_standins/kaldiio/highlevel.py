@@ -64,7 +64,7 @@ class WriteHelper:
 
     @cached_property
     def fark(self) -> Any:
-        """The archive, as a file object."""
+        """The archive, as a file object. Raise ArkError if the specifier names no archive, or the writer is closed."""
         return SinkFile(self._writer.get_outputs()[0])
 
     @cached_property
@@ -74,7 +74,11 @@ class WriteHelper:
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
     def __call__(self, key: str, array: Any) -> None:
-        """Write one entry."""
+        """Write an entry. ``array`` is a vector, a matrix, audio ``(rate, samples)`` or another Kaldi object.
+
+        With ``write_function``, the value has the type that the function writes. Raise ArkError if the key or value
+        cannot be written.
+        """
         self._writer[key] = array
 
     __setitem__ = __call__
@@ -117,6 +121,7 @@ class ReadHelper:
         is_script = table is not None and table.kind == "scp"
         if segments is not None and not is_script:
             raise SpecifierError(f"{wspecifier!r}: segments need a script file of recordings: pass 'scp:FILE'")
+        # Only SequentialReader has the option p, which skips entries that cannot be read.
         if table is not None and is_script and (segments is not None or not table.permissive):
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return
@@ -130,7 +135,7 @@ class ReadHelper:
         return self._entries
 
     def close(self) -> None:
-        """Close the table."""
+        """Close the archive, or the script file if it has the option ``p``. Do nothing for other script files."""
         self._close()
 
     def __enter__(self) -> ReadHelper:

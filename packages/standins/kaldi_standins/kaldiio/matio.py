@@ -69,6 +69,8 @@ def load_mat(
 ) -> Any:
     """Load the object at a location such as ``feats.ark:123[0:9]``: an array, or audio ``(rate, samples)``.
 
+    A range selects rows and columns, or samples, and includes both ends. kaldiio's ranges may have a step: ``[0:9:2]``.
+
     Args:
         ark_name: an rxfilename.
         endian: byte order of binary objects, "<" or ">".
@@ -98,7 +100,7 @@ def load_ark(
     """Iterate over the keys and values of an archive. A value is an array, or audio ``(rate, samples)``.
 
     Args:
-        fname: name of the archive, or an open binary file.
+        fname: name of the archive, a command, or an open binary file.
         endian: byte order of binary objects, "<" or ">".
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -166,7 +168,7 @@ def load_scp_sequential(
     pipes: bool = True,
     network: bool = True,
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of a script file in order. The arguments are as in :func:`load_scp`.
+    """Iterate over the entries of a script file, or the segments, in order. For the arguments, see :func:`load_scp`.
 
     Raises:
         ArkError: the file cannot be opened or is not a script file, or an object cannot be read.
@@ -506,7 +508,7 @@ class SegmentsExtractor(Mapping[str, Any]):
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
-    """Encode the nonnegative integer ``n`` as ``length`` bytes in the byte order ``endianess``.
+    """Encode the nonnegative integer ``n``, which must fit, as ``length`` bytes in the byte order ``endianess``.
 
     >>> from kaldi_standins.kaldiio import matio
     >>> matio.to_bytes(258, 4)
@@ -554,7 +556,7 @@ def _read_bytes(stream: Any) -> bytes:
 
 
 def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
-    """Yield the key and the location of every line, or raise FormatError for a line without ``separator``."""
+    """Yield the key and the right-stripped location of every line. Raise FormatError if a line has no ``separator``."""
     if isinstance(fname, str | PathLike):
         with open_source(fname, access, whole=True) as source:
             data = source.read_rest()

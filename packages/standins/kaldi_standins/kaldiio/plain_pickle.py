@@ -30,6 +30,8 @@ _CONTAINERS = (list, tuple, set, frozenset)
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     """Write the tag ``PKL`` and the pickle of a plain value. ``options`` are keyword arguments of ``pickle.dumps``.
 
+    :func:`read_pickle` cannot read a pickle of protocol 0 or 1.
+
     Raises:
         FormatError: the value is not plain, so :func:`read_pickle` would refuse it.
     """
@@ -177,9 +179,10 @@ class _Reader:
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
-        """Return ``values``, the keys of a dictionary or members of a set. Raise FormatError for nested tuples.
+        """Return ``values``, the keys of a dictionary or members of a set, after charging their sizes.
 
-        Hashing deeply nested tuples or frozensets would overflow the stack of the interpreter.
+        Strings and bytes are not charged, because Python stores their hashes. Raise FormatError for nested tuples or
+        frozensets, because hashing a deeply nested value would overflow the stack of the interpreter.
         """
         for value in values:
             if isinstance(value, tuple | frozenset) and any(
@@ -191,16 +194,16 @@ class _Reader:
         self._charge_sizes(value for value in values if not isinstance(value, str | bytes))
         return values
 
-    def _pop_from(self, at: int | None) -> list[Any]:
-        """Pop the values from position ``at`` on, or from the last mark on if ``at`` is None.
+    def _pop_from(self, position: int | None) -> list[Any]:
+        """Pop the values from ``position`` to the top of the stack. None stands for the position of the last mark.
 
         Raise FormatError if there are too few values, or a value is a function or an array without its elements.
         """
-        at = self._marks.pop() if at is None else at
-        if at < 0:
+        position = self._marks.pop() if position is None else position
+        if position < 0:
             raise FormatError("a pickle is damaged, because it takes more values than there are: save the value again")
-        values = self._stack[at:]
-        del self._stack[at:]
+        values = self._stack[position:]
+        del self._stack[position:]
         for index, value in enumerate(values):
             if isinstance(value, _Unfinished):
                 if value.value is None:

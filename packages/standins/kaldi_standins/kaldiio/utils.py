@@ -23,7 +23,7 @@ default_encoding, string_types, text_type = "utf-8", (str,), str
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
-    """Open a file, ``-`` or a command with ``|`` as a file object. Only the file object of a file can seek.
+    """Open a file, ``-`` (standard input or output) or a command with ``|``. Only the result for a file can seek.
 
     Args:
         name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
@@ -60,7 +60,12 @@ def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
 
 @contextmanager
 def open_or_fd(fname: FileOrName, mode: str) -> Iterator[Any]:
-    """Open a file for a ``with`` statement. The name is never a command. An open file stays open.
+    """Open a file for a ``with`` statement. Yield the file object.
+
+    Args:
+        fname: name of the file, in which ``|`` has no special meaning; or an open file, which is yielded and not closed
+            (with "b" in the mode, the buffer of a text file).
+        mode: "r", "w" or "a", with "b" for binary.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -90,9 +95,10 @@ def seekable(f: Any) -> bool:
 
 
 def parse_specifier(specifier: str) -> dict[str, Any]:
-    """Parse a specifier to a dictionary.
+    """Parse an rspecifier or wspecifier to a dictionary.
 
-    ``ark`` and ``scp`` map to a name or None. The options ``t``, ``o``, ``p``, ``f``, ``s`` and ``cs`` map to booleans.
+    ``ark`` and ``scp`` map to the name of the archive or script file, or to None without one. The options ``t``, ``o``,
+    ``p``, ``f``, ``s`` and ``cs`` map to True if they are present, and otherwise to False.
 
     Raises:
         SpecifierError: the string is not a specifier.
@@ -169,7 +175,7 @@ class LazyLoader(MutableMapping[str, Any]):
 
     @property
     def _dict(self) -> dict[str, str]:
-        """Locations by key. Public recipes use this private name."""
+        """Locations by key, which the caller may change. Public recipes use this private name."""
         return self._copy_locations()
 
     def _copy_locations(self) -> dict[str, str]:

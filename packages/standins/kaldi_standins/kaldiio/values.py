@@ -31,7 +31,7 @@ from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
 
 _MAX_TAG_BYTES = 6  # Number of bytes of "AUDIO", the longest tag, and of the byte after the tag.
 _FIRST_LOOK = 1 << 12  # Number of bytes that are read ahead at first, to recognize an object in text.
-_WHOLE_NUMBERS = b"+-0123456789 \t["
+_WHOLE_NUMBERS = b"+-0123456789 \t["  # Bytes of a text vector of whole numbers before its closing bracket.
 
 
 class KaldiioCodec(AnyCodec):
@@ -163,7 +163,8 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: A
     ``load`` is called with the rxfilename without its range, and returns the object. ``kaldi_error`` is Kaldi's error.
 
     Raises:
-        ArkError: the object cannot be opened or read. ``kaldi_error`` is raised if the object does not have the range.
+        ArkError: the object cannot be opened or read. ``kaldi_error`` is raised if there is no
+            range by kaldiio's rules, or the object does not have it.
     """
     name, bracket, range_text = rxfilename.rstrip().removesuffix("]").rpartition("[")
     slices = parse_slices(range_text) if bracket and rxfilename.rstrip().endswith("]") else None
@@ -199,9 +200,10 @@ class KaldiioLoader(Loader):
 
 
 def parse_slices(range_text: str) -> tuple[slice, ...] | None:
-    """Parse a range such as ``0:9,2`` as kaldiio does, with both ends included. Return None for any other string.
+    """Parse a range such as ``0:9,2`` as kaldiio does. Return None for any other string.
 
-    Each slice of the result excludes its end, as in Python.
+    The range has one part for each axis: ``first:last`` or ``first:last:step``, which include ``last``, one index, or
+    "" or ":" for the whole axis. Each slice of the result excludes its end, as in Python.
     """
     slices = []
     for interval in range_text.split(","):

@@ -20,12 +20,12 @@ __all__ = ["Audio", "decode_audio", "read_audio", "read_wav", "write_audio", "wr
 
 Audio = tuple[int, npt.NDArray[Any]]
 
-_PCM = 1  # Coding of linear samples.
-_EXTENSIBLE = 0xFFFE  # Coding of files whose sub-format has the actual coding.
-# Coding and bits per sample of a file whose first chunk is the format, as in nearly all files.
+_PCM = 1  # Format tag of linear samples.
+_EXTENSIBLE = 0xFFFE  # Format tag of files whose sub-format has the actual tag.
+# Format tag and bits per sample of a file whose first chunk is the format, as in nearly all files.
 _FORMAT_FIRST = struct.Struct("<20xH12xH")
 # Number of bytes at the start of any other file that are searched for the format.
-_HEADER = 1 << 12
+_HEADER_BYTES = 1 << 12
 # Smallest size in bytes of the RIFF chunk that may stand for an unknown size. If sox does not know the size, it
 # announces as many whole blocks as fit into 0x7FFFF000 bytes, and a block has less than 64 KiB.
 _MIN_UNKNOWN_BYTES = 0x7FFFF000 - 0xFFFF
@@ -35,12 +35,12 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
     """Read a wave file.
 
     Args:
-        fd: name of the file, or an open binary file.
+        fd: name of the file, a command, or an open binary file.
         return_size: also return the size of a wave file of these samples with a header of 44 bytes, as kaldiio does.
 
     Returns:
-        ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``. With ``return_size``, a
-        pair of this tuple and the size in bytes.
+        ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)`` in the type that
+        :func:`read_audio` describes. With ``return_size``, a pair of this tuple and the size in bytes.
 
     Raises:
         ArkError: the file cannot be opened or read.
@@ -65,7 +65,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
     """Write a wave file of 8 bits (uint8) or 16 bits (int16) per sample, and return its number of bytes.
 
     Args:
-        fd: name of a file, or open file.
+        fd: name of a file, a command, or an open file.
         rate: sampling rate in Hz.
         array: (samples,) or (samples, channels).
 
@@ -85,7 +85,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
-    """Write samples, int16 or uint8, to ``sink`` as a WAV file. ``rate`` is the sampling rate in Hz.
+    """Write samples, int16 or uint8, as a WAV file. ``rate`` is the sampling rate in Hz, which is rounded down.
 
     Raises:
         FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
@@ -112,13 +112,15 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the current position. Use soundfile unless the samples are linear with up to 16 bits.
+    """Read the wave file at the current position: uint8 samples if they are linear with up to 8 bits, else int16.
+
+    If samples are not linear, or have more than 16 bits, soundfile decodes them to float64.
 
     Raises:
         ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
     """
-    coding, bits = _detect_format(source)
-    if coding == _PCM and 0 < bits <= 16:
+    format_tag, bits = _detect_format(source)
+    if format_tag == _PCM and 0 < bits <= 16:
         return _read_linear(source, np.uint8 if bits <= 8 else np.int16)
     # Without a valid size in the RIFF header, the audio extends to the end of the source.
     size = int.from_bytes(source.peek(8)[4:], "little")
@@ -128,22 +130,22 @@ def read_audio(source: Source) -> Audio:
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
-    """Return the coding and bits per sample of the next wave file, or of 16-bit PCM if its header is invalid."""
+    """Return the format tag and bits per sample of the next wave file, or of 16-bit PCM if its header is invalid."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
-        coding, bits = _FORMAT_FIRST.unpack(start)
-        if coding != _EXTENSIBLE:
-            return coding, bits
-    head = BytesSource(source.peek(_HEADER))
+        format_tag, bits = _FORMAT_FIRST.unpack(start)
+        if format_tag != _EXTENSIBLE:
+            return format_tag, bits
+    head = BytesSource(source.peek(_HEADER_BYTES))
     try:
         chunks = Chunks(head)
         chunks.enter_chunk(b"fmt ")
-        coding, *_, bits = chunks.read_fields("HHIIHH")
-        if coding == _EXTENSIBLE:
-            coding = chunks.read_fields("HHIH")[-1]  # The sub-format starts with the coding.
+        format_tag, *_, bits = chunks.read_fields("HHIIHH")
+        if format_tag == _EXTENSIBLE:
+            format_tag = chunks.read_fields("HHIH")[-1]  # The sub-format starts with the format tag.
     except ArkError:
         return _PCM, 16
-    return coding, bits
+    return format_tag, bits
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
@@ -171,7 +173,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
-    """Decode an audio file of any format with soundfile, by default to float64 samples from -1 to 1.
+    """Decode an audio file of any format with soundfile to its rate and samples, by default float64 from -1 to 1.
 
     Args:
         data: bytes of the file.
