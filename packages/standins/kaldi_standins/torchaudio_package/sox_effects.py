@@ -47,7 +47,7 @@ def apply_effects_tensor(
         channels_first: False for samples (T, channels).
 
     Returns:
-        float32 samples, and their sampling rate. As in SoX, each effect clips to -1 to 1.
+        float32 samples in the layout of ``tensor``, and their sampling rate. As in SoX, each effect clips to -1 to 1.
 
     Raises:
         AudioError: the samples do not have two axes.
@@ -139,7 +139,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
 
 
 def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
-    """Multiply audio by a gain in dB, the last argument. With "-n" before it, first scale the peak to 1."""
+    """Multiply audio by a gain in dB, the last argument (default 0). With "-n" before it, first scale the peak to 1."""
     normalizes = words[:1] == ("-n",)
     (decibels,) = words[normalizes:] or ("0",)
     peak = float(np.abs(audio).max(initial=0)) if normalizes else 1.0
@@ -170,7 +170,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Cut audio from ``first`` to ``last``, positions for _parse_position. Raise ValueError if ``first`` is later."""
+    """Cut audio from ``first`` to ``last`` (exclusive; see _parse_position). Raise ValueError if ``first`` is later."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
