@@ -410,7 +410,7 @@ class Search:
                 sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
             )
             joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
-        factors = list_values("preemphasis_coefficient")[:5]
+        factors = list_values("preemphasis_coefficient")[:5]  # The most common factors, because every pair is tried.
         for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
             preparation = {"preemphasis_coefficient": factor, "remove_dc_offset": removes_dc, "whole": whole}
             yield from (preparation | changes for changes in joint)

@@ -168,7 +168,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     mean, deviation = values[rows].mean(0), values[rows].std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
-    sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
+    sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]  # At most 4000 rows, to limit the time.
     if sample.shape[1] > 600:  # Principal components of more columns take too long.
         parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])

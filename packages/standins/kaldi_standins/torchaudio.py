@@ -264,7 +264,7 @@ def spectrogram(
     Args:
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
         channel: index of the channel. A negative index also selects the first channel.
-        min_duration: duration in seconds. Shorter audio gives an empty tensor of shape (0,).
+        min_duration: duration in seconds. Shorter audio of at least one frame gives an empty tensor of shape (0,).
         subtract_mean: True to subtract each column's mean.
 
     The other arguments are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.

@@ -127,7 +127,7 @@ def load(
     Args:
         uri: path, open file, or the bytes of a file.
         frame_offset: index of the first sample. A negative number counts from the end.
-        num_frames: maximum number of samples. -1 for all.
+        num_frames: maximum number of samples. A negative number reads all samples.
         normalize: False to return the numbers of a WAV file in their own type. Other samples are float32 in -1 to 1.
         channels_first: True to return (channels, T). False to return (T, channels).
         format, buffer_size: ignored.
@@ -166,7 +166,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
     Args:
         filepath: path or open file.
         frame_offset: index of the first sample. A negative number counts from the end.
-        num_frames: maximum number of samples. -1 for all.
+        num_frames: maximum number of samples. A negative number reads all samples.
 
     Returns:
         float32 samples (channels, T) in -32768 to 32767, and the sampling rate in Hz.

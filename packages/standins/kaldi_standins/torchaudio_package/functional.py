@@ -84,7 +84,7 @@ def sliding_window_cmn(
     Args:
         specgram: features (..., frames, dim).
         cmn_window: length of the window in frames.
-        min_cmn_window: smallest length of the window at the start, in frames.
+        min_cmn_window: smallest length of the window at the start, in frames. Ignored if ``center`` is True.
         center: True to center the window on the frame. False for a window that ends at the frame.
         norm_vars: True to divide by the standard deviation.
 

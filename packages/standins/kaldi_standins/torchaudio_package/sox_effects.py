@@ -150,12 +150,12 @@ def _apply_norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, F
     return _apply_gain(audio, rate, "-n", *words)
 
 
-def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
-    """Mix or copy channels to get ``count`` channels. Raise ValueError unless ``count`` is a positive integer.
+def _apply_channels(audio: Samples, rate: Fraction, channel_count: str) -> tuple[Samples, Fraction]:
+    """Mix or copy channels to get ``channel_count`` channels. Raise ValueError unless it is a positive integer.
 
-    Output i is the mean of inputs i, i + count, ... Without such inputs, output i is a copy of input ``i % inputs``.
+    Output i is the mean of inputs i, i + outputs, ... Without such inputs, output i is a copy of input ``i % inputs``.
     """
-    inputs, outputs = audio.shape[1], int(count)
+    inputs, outputs = audio.shape[1], int(channel_count)
     if outputs < 1:
         raise ValueError
     mixed = [audio[:, i::outputs].mean(1) if i < inputs else audio[:, i % inputs] for i in range(outputs)]
