@@ -57,7 +57,7 @@ class Search:
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
-        self.levels = (unit, unit * 32768)  # Usual factors of the samples: to -1 to 1, and to 16-bit integers.
+        self.levels = (unit, unit * 32768)  # Factors that scale the samples to -1 to 1 and to 16 bits.
         self._rows = self._choose_rows()
         values, floored = sheet.feature_values[self._rows], find_floored_cells(sheet.feature_values)[self._rows]
         clipped = values == values.max(initial=-np.inf)
@@ -72,10 +72,14 @@ class Search:
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return indices of rows to compare: all but the edges, or blocks and the loudest rows of a long array."""
+        """Return the indices of the rows to compare, without up to four rows at each edge.
+
+        For a long array, return evenly spaced blocks of neighboring rows, and the four rows with the largest value in
+        any column and in the first column.
+        """
         rows = np.flatnonzero(self.sheet.rows)
-        edge = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
-        rows = rows[edge : len(rows) - edge]
+        edge_rows = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
+        rows = rows[edge_rows : len(rows) - edge_rows]
         if len(rows) <= THRESHOLDS.rows:
             return rows
         starts = np.linspace(0, len(rows) - THRESHOLDS.block, THRESHOLDS.rows // THRESHOLDS.block).astype(int)
@@ -87,11 +91,11 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Components that show the times of the frames. None if no column depends on the audio."""
+        """Principal components from which the times of the rows are estimated. None if no column depends on audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
             changes = values - values.mean(0)
-            values = np.cumsum(changes, axis=0) - changes / 2  # Half a change less removes a delay of half a frame.
+            values = np.cumsum(changes, axis=0) - changes / 2  # Half of the change is subtracted to center the sum.
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     # The following methods compute costs.
@@ -99,7 +103,8 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. When the search is over, a new candidate is incomparable.
+        Columns may have any offset and scale. After the end of the search, a candidate without a stored cost gets
+        ``THRESHOLDS.incomparable``, unless it is the first candidate of all.
         """
         charge(15)
         key = candidate.key
@@ -108,7 +113,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the cost of :meth:`get_cost` even if the budget is used up. Invalid candidates are incomparable."""
+        """Return the cost even after the end of the search. An invalid candidate costs ``THRESHOLDS.incomparable``."""
         key = candidate.key
         if key not in self._costs:
             charge(350)
@@ -122,7 +127,8 @@ class Search:
         """Return the distance of the array from a candidate's features, which are floored and clipped like the array.
 
         Quiet cells of resampled audio are not compared. The first 13 cepstra have a larger weight than higher cepstra.
-        Features with a different number of columns cost ``THRESHOLDS.incomparable``.
+        With ``by_differences``, the changes between adjacent rows are compared. Features with a different number of
+        columns, and arrays with fewer than two compared rows, cost ``THRESHOLDS.incomparable``.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -139,7 +145,7 @@ class Search:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
         # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
-        count = 13  # Number of low cepstra.
+        count = 13  # Number of low cepstra: Kaldi's default of num_ceps.
         if candidate.kind in ("mfcc", "plp") and features.shape[1] > count:
             return 0.5 * (measure_distance(features[:, :count], values[:, :count]) + measure_distance(features, values))
         return measure_distance(features, values)
@@ -147,7 +153,8 @@ class Search:
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without cells below the level of one-bit noise, where resamplers differ.
 
-        In loud columns, means replace the quiet cells. Quiet columns are left out. If most are quiet, nothing changes.
+        Columns in which most cells are quiet are left out. In other columns, the mean of the loud cells replaces the
+        quiet cells. If most columns are quiet, both arrays are returned unchanged.
         """
         plain, values = candidate.remove_levels(), self._values
         is_loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
@@ -169,7 +176,7 @@ class Search:
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
-        """Return a candidate's features (rows, columns) for the indices ``rows``. Spectra are kept for later calls."""
+        """Return a candidate's features (rows, columns) at the indices ``rows``. Spectra are cached, except for PLP."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
         # All calls have the same rows, so the first start and the shift identify the frames.
@@ -188,7 +195,7 @@ class Search:
         return candidate.reorder(candidate.finish_features(*self._spectra[key]))
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
-        """Return the audio (T,) after the model's preparation, padded by reflection at both ends."""
+        """Return the prepared audio, extended at both ends with ``THRESHOLDS.around`` samples of reflected audio."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
         if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
@@ -209,9 +216,10 @@ class Search:
     # The following methods choose the candidates with which the search begins.
 
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return at most five candidates: the best of each kind of features that has as many columns as the array.
+        """Return at most ``THRESHOLDS.starts`` candidates with as many columns as the array, the best first.
 
-        The best kinds come first. The features are computed from ``source`` at the likely ``timings`` of the rows.
+        Only the best candidate of each kind, energy, window, filter bank and order of columns is returned. The features
+        are computed from ``source`` at each of ``timings``, until a candidate explains the array.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -234,8 +242,9 @@ class Search:
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
-        Other framings and other filter edges are tried for each candidate, and dithering for all together. Frame
-        options are searched for the best candidate, and then tried for the other candidates.
+        Dithering is tried for all candidates together, then other framings and other filter edges for each candidate.
+        Frame options are searched for the best candidate, unless its cost is at most ``THRESHOLDS.near``. They are
+        then tried for the other candidates.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
@@ -258,6 +267,7 @@ class Search:
     def _list_templates(self, rate: float, shift: int) -> Iterator[tuple[str, Changes]]:
         """Yield kinds and options of features as wide as the array, for a shift of ``shift`` samples at ``rate`` Hz."""
         shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * shift, rate) for n in (1, 2, 4))
+        # Filter banks have at least three filters, because Kaldi refuses fewer mel bins.
         dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
         synthesis_lengths = (double_ms, fourfold_ms, 50.0)  # Usual frame lengths in milliseconds of speech synthesis.
         for length in sorted({25.0} if is_speech_shift else {*synthesis_lengths}):
@@ -291,10 +301,11 @@ class Search:
     # The following methods improve a candidate.
 
     def improve_candidate(self, candidate: Candidate) -> Candidate:
-        """Change options of a candidate until the cost hardly falls or the stage's budget ends, and return the result.
+        """Change options of a candidate in rounds, and return the result with as many default options as possible.
 
-        Changes of one option are tried first. When little is unexplained, options that can compensate for each other
-        are changed together: the frames, and the filters with the preparation of the samples.
+        The last round explains the array, reduces the cost by less than 1%, or ends the stage's budget. Changes of one
+        option are tried first. Below the cost ``THRESHOLDS.close``, options that can compensate for each other are
+        changed together: the frames, and the filters with the preparation of the samples.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single_changes, THRESHOLDS.incomparable),
@@ -314,7 +325,7 @@ class Search:
     def _apply_proposals(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
         """Apply the proposals that reduce the cost enough, the best first, and return the changed candidate.
 
-        Costs are compared after division by the gain that options demand, so that rare options have to explain more.
+        Costs are divided by the ``gain`` of the changed options, so that rare options have to explain more.
         """
         ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
@@ -325,7 +336,7 @@ class Search:
         return candidate
 
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with Kaldi's defaults for all options that reduce the cost by at most 2%."""
+        """Return the candidate with defaults or equal simpler options, each of which raises the cost by at most 2%."""
         names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
         defaults: list[Changes] = [{name: candidate.get_default(name)} for name in names]
         levels = {name: candidate.get_default(name) for name in ("scale", "added", "floor", "span")}
@@ -346,9 +357,10 @@ class Search:
         return candidate
 
     def _list_single_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes of one option each, then filter edges that are estimated from the columns of the array.
+        """Yield the changes of :func:`_list_changes` until the stage's budget ends, and then changes of filter edges.
 
-        Fitted edges follow if they at least halve the lowest cost so far.
+        Edges are estimated from the columns of an array that is not nearly explained. Fitted edges follow if their cost
+        is less than half of the lowest cost so far.
         """
         cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
@@ -364,9 +376,10 @@ class Search:
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes of the framing, and of frame lengths and windows together.
+        """Yield changes that move the frames, and then pairs of a frame length and a window with unmoved centers.
 
-        A wrong window can imitate a wrong frame length. The centers of the frames do not move.
+        The pairs are tried because a wrong window can imitate a wrong frame length. The three pairs with the lowest
+        costs are also tried in frames that move, with each value of the attribute ``window``.
         """
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
@@ -385,7 +398,7 @@ class Search:
             yield from (changes | {"window": window} | framing for framing in other.list_framing_changes())
 
     def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes of mel filters and their edges, alone and with changes of preemphasis and DC removal."""
+        """Yield filter shapes with fitted edges, and then all kinds of preemphasis and DC removal with usual edges."""
         joint: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if has_option(candidate.kind, "mel"):
             for mel in SHAPES:
@@ -397,7 +410,7 @@ class Search:
                 sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
             )
             joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
-        factors = list_values("preemphasis_coefficient")[:5]
+        factors = list_values("preemphasis_coefficient")[:5]  # The most common factors, because every pair is tried.
         for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
             preparation = {"preemphasis_coefficient": factor, "remove_dc_offset": removes_dc, "whole": whole}
             yield from (preparation | changes for changes in joint)
@@ -414,7 +427,7 @@ class Search:
 
         The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
         scale, the centers lie on a straight line over the numbers of the columns. Yield nothing for kinds other than
-        fbank, for deltas, and if fewer than three columns have a center.
+        fbank, for deltas, in a search by differences, and if fewer than three columns have a center.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
@@ -447,6 +460,7 @@ class Search:
                 candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
             )
             yield {"mel": mel_scale, "low_freq": low, "high_freq": _convert_edge(high, rate)}
+            # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
                 shift_hz, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
@@ -461,7 +475,8 @@ class Search:
     def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
         """Return the candidate with fitted values of the numeric options ``names``, rounded if the cost allows it.
 
-        The fit begins with estimated filter edges. Each iteration changes all options by steps from least squares. A
+        The fit begins with estimated filter edges if they are better. Each iteration computes a step for each option by
+        least squares, and tries the full steps, half and a quarter of them. Rounding may raise the cost by 5%. A
         candidate that the fit does not improve is returned unchanged.
         """
         names = [name for name in names if has_option(candidate.kind, name)]
@@ -524,13 +539,13 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the largest share of the cost that may remain after ``changes``. An unchanged offset does not count."""
+    """Return the smallest gain of the changed options and attributes, except for an unchanged offset."""
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield changes of each option alone, and of options that interact. ``levels`` are usual factors of the samples."""
+    """Yield changes of each option alone, and of options that interact. ``levels`` are factors that scale samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):
@@ -568,7 +583,8 @@ def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask
     """Raise features (rows, columns) to an array's floor in the columns in which the mask ``floored`` selects cells.
 
     The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the
-    cells that the mask ``inside`` selects, converts the floor to the scale of the features.
+    cells that the mask ``inside`` selects, converts the floor to the scale of the features. A column whose line does
+    not rise stays unchanged.
     """
     count = np.maximum(inside.sum(0), 1)
     features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))

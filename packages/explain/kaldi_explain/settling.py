@@ -60,7 +60,7 @@ class Settled:
 
     @property
     def word_count(self) -> int:
-        """Number of properties that the explanation of this candidate has to name."""
+        """Number of properties that the explanation has to name, plus ``DOUBTFUL_WORDS`` for each doubtful level."""
         steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
         extra = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
@@ -77,7 +77,7 @@ class Settled:
     def measure_unexplained(self, compared: Mask | None = None) -> float:
         """Return the root of the share of the array's variance that is not explained.
 
-        Values outside of the mask ``compared`` count as explained.
+        Values outside of the mask ``compared`` count as explained. Return 1 if no column of the array varies.
         """
         mapped, target = self.fit.mapped[self.cells], self.target[self.cells]
         mapped = mapped if compared is None else np.where(compared[self.cells], mapped, target)
@@ -87,18 +87,18 @@ class Settled:
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
-        """Describe which columns of the features the array has, and in which order. Return "" for all in order."""
+        """Describe which columns of the features the array has, and their order. Return "" without a changed order."""
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
     def describe_shift(self, named_at_start: int = 0, named_at_end: int = 0) -> list[str]:
-        """Describe missing and additional frames at both ends of the array.
+        """Describe missing and additional frames at both ends of the array, except at the end if zeros were appended.
 
         The arguments count frames at the start and at the end that the answer names already.
         """
-        missing = len(self.features) - self.frame - len(self.target) - named_at_end
-        missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
-        return fits.describe_frame_counts({"start": self.row - self.frame - named_at_start, "end": -missing})
+        missing_at_end = len(self.features) - self.frame - len(self.target) - named_at_end
+        missing_at_end = 0 if self.candidate.source.words.endswith(ZEROS) else missing_at_end
+        return fits.describe_frame_counts({"start": self.row - self.frame - named_at_start, "end": -missing_at_end})
 
 
 class Settling:
@@ -114,7 +114,7 @@ class Settling:
         """Vary the levels and edges of a candidate, and return the simplest variation within the tolerance.
 
         If there is none, return the variation with the smallest cost, or the best so far when the budget is spent.
-        Return None if the candidate cannot be compared with the array. :meth:`_include_silence` changes :attr:`sheet`.
+        Return None if the candidate cannot be compared with the array. Store the sheet with silence in :attr:`sheet`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -168,8 +168,8 @@ class Settling:
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        The candidate with the most rows is best. Of equally many rows, the fewest words decide, or the smallest cost if
-        no candidate explains the array. Return None without candidates.
+        The candidate with the most compared rows is best. Among candidates with equally many rows, the fewest words
+        decide, or the smallest cost if no candidate explains the array. Return None without candidates.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
@@ -190,9 +190,10 @@ class Settling:
         return features[frames[inside]], self.sheet.feature_values[:row_count][inside], inside
 
     def _include_silence(self, candidate: Candidate) -> Sheet:
-        """Return the sheet with silent rows, where features are at a floor, among the rows that are compared.
+        """Return the sheet with silent rows and columns of empty filters, which show a floor, added to the comparison.
 
-        For resampled audio, leave out rows and columns below one-bit noise instead, where resamplers differ.
+        For resampled audio, leave out rows and columns below one-bit noise instead, where resamplers differ. Return the
+        sheet unchanged if the features are not logarithmic spectra, or if too few cells would be left.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
@@ -219,7 +220,7 @@ class Settling:
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
     def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield variations of a candidate in the level of energies or cepstra: floors, scales, DCTs, lifters."""
+        """Yield the candidate with other filter heights, scales, floors, DCTs, lifters and floors of the energy."""
         if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
             return
@@ -236,7 +237,7 @@ class Settling:
                 yield candidate.change({"energy_floor": 1.0})
 
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with usual scales and floors of its energies, and with the floor that the array shows."""
+        """Yield the candidate with usual scales and, for logarithms, with usual floors and the floor of the array."""
         levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
@@ -304,7 +305,7 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return [lifter] for the lifter, 2 to 99, that gives cepstra the deviations of the array's columns, or []."""
+        """Return [lifter] for the smallest lifter from 2 to 99 that fits the deviations of the columns, or else []."""
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
@@ -319,7 +320,7 @@ class Settling:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return the features (frames, dim) of a candidate for the whole audio, or only for the start of the audio.
+    """Return the features (frames, dim) of a candidate, limited to +-1e30, for the whole audio or only for its start.
 
     The start has at least ``frame_count`` frames from the candidate's first row on. None selects the whole audio.
     """
@@ -374,7 +375,7 @@ def fit_map(
 
 
 def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield the candidate with other paddings, zeros after the audio, and preemphasis of the whole audio."""
+    """Yield the candidate with each padding that keeps its first sample, with zeros, and with ``whole`` preemphasis."""
     for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:
@@ -411,6 +412,7 @@ class Places:
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     """Return the places of an array that the features of ``settled`` do not explain within ``tolerance``."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
+    # `wrong` is used for rows and columns that were not fitted, so a thousandth of the largest value is also allowed.
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
     compared[settled.cells[0]], columns[settled.cells[1]] = True, False

@@ -42,7 +42,7 @@ class AudioSource:
 
     @functools.cached_property
     def samples(self) -> Floats:
-        """The samples (T,)."""
+        """Samples (T,) in single precision."""
         return np.asarray(self.make(), np.float32)
 
     @functools.cached_property
@@ -52,7 +52,7 @@ class AudioSource:
 
     @functools.cached_property
     def loudness(self) -> dict[float, str]:
-        """Maps factors that normalize the loudness of the samples to their descriptions."""
+        """Maps factors that normalize the loudness to their descriptions. Empty if all samples are equal."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
@@ -69,7 +69,7 @@ class AudioSource:
 
     @property
     def is_resampled(self) -> bool:
-        """Return True if this audio was resampled from the recording."""
+        """True if this audio was resampled from the recording."""
         return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
@@ -93,7 +93,7 @@ class AudioSource:
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
-        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` name the resampler in the description."""
+        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` is "", or a space and the resampler."""
 
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)
@@ -105,8 +105,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     """Return audio (T,) or (channels, T) at ``rate`` Hz as a recording (channels, T).
 
     Raises:
-        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
-            channels, or is shorter than 25 ms.
+        AudioError: the audio is not an array of integers or floats of these shapes, is empty, contains NaN or infinity,
+            has more than 32 channels, or is shorter than 25 ms.
     """
     try:
         recording = np.asarray(audio)
@@ -135,7 +135,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 
 
 def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
-    """Count samples (channels, T) in runs of three or more at the maximum or minimum of a channel that varies."""
+    """Count the samples of a recording (channels, T) in runs of at least three extremes of a channel that varies."""
     extremes = (recording == recording.max(-1, keepdims=True)) | (recording == recording.min(-1, keepdims=True))
     varies = recording.max(-1) > recording.min(-1)
     same = extremes[:, 1:] & extremes[:, :-1] & (recording[:, 1:] == recording[:, :-1]) & varies[:, None]

@@ -66,7 +66,7 @@ class Pattern:
         count = len(self.rows)
 
         def measure_excess(shift: float) -> float:
-            """Return how many rows the whole audio has more or fewer than the array, for a frame shift in samples."""
+            """Return the difference in rows between the whole audio and the array, for a frame shift in samples."""
             return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
         shifts = list_usual_shifts(source.rate)
@@ -141,8 +141,8 @@ def list_usual_shifts(rate: float) -> list[int]:
 def compute_explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
     """Return the share of the variance of components (n, frames) that is a linear function of bands (m, frames).
 
-    The share that chance explains is subtracted. ``independent`` is the share of frames that differ from their
-    neighbors.
+    The share is at least 0, and is reduced by what chance explains (adjusted R squared). ``independent`` is the share
+    of frames that count as independent observations.
     """
     design = np.vstack((bands, np.ones(bands.shape[1]))).T
     centered = components.T - components.mean(1)
@@ -155,8 +155,9 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent: fl
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
     """Return at most ``THRESHOLDS.components`` principal components (components, frames) of an array (frames, columns).
 
-    They are 0 outside of the mask ``rows`` (frames,). If there are more than 600 columns, the components are means of
-    neighboring columns.
+    The largest component is the last. Components are 0 outside of the mask ``rows`` (frames,). The columns are first
+    clipped and scaled to unit variance, and powers are converted to logarithms. If there are more than 600 columns, the
+    components are means of neighboring columns.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
@@ -167,7 +168,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     mean, deviation = values[rows].mean(0), values[rows].std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
-    sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
+    sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]  # At most 4000 rows, to limit the time.
     if sample.shape[1] > 600:  # Principal components of more columns take too long.
         parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
@@ -176,18 +177,19 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
 
 @functools.lru_cache(maxsize=16)
-def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return the energies (frames, count) of ``count`` bands, in frames of ``5 * step`` samples, one every ``step``.
+def compute_energies(source: AudioSource, step: int, band_count: int) -> Doubles:
+    """Return the energies (frames, band_count) of triangular bands, equally spaced in mel from 0 Hz to Nyquist.
 
-    Audio that is shorter than a frame has one frame of zeros.
+    A frame has ``5 * step`` samples and a Hann window, and the frame shift is ``step`` samples. Audio that is shorter
+    than a frame has one frame of zeros.
     """
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
     if len(source.samples) < size:
-        return np.zeros((1, count))
+        return np.zeros((1, band_count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
     charge(0.012 * len(frames) * points)
-    bins, weights, starts = make_mel_filters("hertz", rate, points, count, 0.0, 0.0)
+    bins, weights, starts = make_mel_filters("hertz", rate, points, band_count, 0.0, 0.0)
     window, energies = np.hanning(size).astype(np.float32), []
     for first in range(0, len(frames), 4096):
         spectrum = np.fft.rfft(frames[first : first + 4096] * window, points)
@@ -197,7 +199,7 @@ def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
 
 
 def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
-    """Return uncorrelated weighted sums (frames, count) of the log energies of bands (frames, count).
+    """Return uncorrelated weighted sums, of unit variance, of the log energies of bands, both (frames, count).
 
     The energies are first smoothed over ``width`` frames. The sums are 0 if there are fewer than two frames per band.
     """
@@ -212,19 +214,22 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
 
 
 def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Doubles:
-    """Return the share, from 0 to 1, of the variance of components that bands explain at each lag: (U - T + 1,).
+    """Estimate the share of the variance of components that bands explain at each lag: (U - T + 1,).
 
-    ``components`` (n, T) are zero outside of the mask ``rows`` (T,) of the compared times. ``bands`` (m, U) are longer
-    series, which are uncorrelated with one another.
+    At lag k, ``components`` (n, T) are compared with ``bands[:, k : k + T]`` at the times that the mask ``rows`` (T,)
+    selects. ``bands`` (m, U) have unit variance and are uncorrelated, but only over their whole length, so the estimate
+    may exceed 1.
     """
     length, total_length = components.shape[1], bands.shape[1]
     size, inside, row_count = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1), rows.sum()
     spectra, squared_spectra = (np.fft.rfft(series, size) for series in (bands, bands**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
+        """Return the correlations, at each lag, of the series with these Fourier transforms and ``series`` (T,)."""
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
+    # Bands of unit variance usually have the power row_count. The floor limits the share of bands that hardly vary.
     power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / row_count, 0.1 * row_count)
     centered = np.where(rows, components - components[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)

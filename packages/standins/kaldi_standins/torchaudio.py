@@ -129,7 +129,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` that holds the arguments' module. Create it if needed."""
+    """Return the name of the attribute of ``_compiled`` that holds the module for these arguments. Add it if needed."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -148,12 +148,12 @@ _register_compiled_module._dynamo_marked_constant = True  # type: ignore[attr-de
 
 
 def _make_constant(value: Any) -> Any:
-    """Return a float as a constant of compiled code, where torch.compile(dynamic=True) makes floats variables."""
+    """Return ``value``, with a float as a constant that even torch.compile(dynamic=True) does not make a variable."""
     return float.fromhex(value.hex()) if isinstance(value, float) else value
 
 
 def _convert_argument(name: str, value: Any) -> Any:
-    """Convert the argument ``name`` to a Python type. torchaudio accepts scalar tensors, and floats as integers."""
+    """Convert a scalar tensor or array to a number, a flag to bool, and a whole float to int if ``name`` is an int."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if _TYPES.get(name) is bool:
@@ -264,7 +264,7 @@ def spectrogram(
     Args:
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
         channel: index of the channel. A negative index also selects the first channel.
-        min_duration: duration in seconds. Shorter audio gives an empty tensor of shape (0,).
+        min_duration: duration in seconds. Shorter audio of at least one frame gives an empty tensor of shape (0,).
         subtract_mean: True to subtract each column's mean.
 
     The other arguments are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
@@ -403,7 +403,7 @@ def get_mel_banks(
 
     Args:
         num_bins: number of filters.
-        window_length_padded: points of the FFT.
+        window_length_padded: number of points of the FFT. There are no weights for its last bin.
         sample_freq: sampling rate in Hz.
         low_freq, high_freq: edges of the filters in Hz. A ``high_freq`` of 0 or less is relative to the Nyquist
             frequency.
@@ -411,7 +411,7 @@ def get_mel_banks(
         vtln_warp_factor: VTLN factor.
 
     Raises:
-        OptionError: the frequencies are out of order or range.
+        OptionError: there are fewer than three filters, or the frequencies are out of order or range.
 
     >>> from kaldi_standins.torchaudio import get_mel_banks
     >>> weights, centers = get_mel_banks(23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)
@@ -436,7 +436,7 @@ def get_mel_banks(
 
 
 def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_filter_width: int = 6) -> Tensor:
-    """Resample audio as torchaudio before 2.0 did, with ``torchaudio.functional.resample``.
+    """Resample audio as torchaudio before 2.0 did. For the errors, see ``torchaudio_package.functional.resample``.
 
     Args:
         waveform: samples (channels, T).
@@ -457,7 +457,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
 
 
 def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
-    """Apply a NumPy function of float32 arrays to a tensor. The result has the tensor's device and type."""
+    """Apply a NumPy function of float32 arrays to a tensor. The result has its device and type, but no gradient."""
     return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
 
 
@@ -511,7 +511,7 @@ def vtln_warp_freq(
     vtln_warp_factor: float,
     freq: Tensor,
 ) -> Tensor:
-    """Warp frequencies with the piecewise linear VTLN warp.
+    """Warp frequencies with the piecewise linear VTLN warp. No argument is relative to the Nyquist frequency.
 
     Args:
         vtln_low_cutoff, vtln_high_cutoff: cutoffs of the warp in Hz.
@@ -520,7 +520,7 @@ def vtln_warp_freq(
         freq: frequencies in Hz, of any shape.
 
     Returns:
-        Warped frequencies in Hz, of the shape of ``freq``.
+        Warped frequencies in Hz, of the shape of ``freq``. Frequencies outside of the edges stay unchanged.
 
     Raises:
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.

@@ -49,7 +49,7 @@ def _feature_window_function(
 
 
 def _get_log_energy(strided_input: Tensor, epsilon: Tensor, energy_floor: float) -> Tensor:
-    """Compute log energies (frames,) of frames (frames, size), floored by ``epsilon`` and ``energy_floor``."""
+    """Return log energies (frames,) of frames (frames, size), floored by ``epsilon`` and a nonzero ``energy_floor``."""
     log_energy = torch.maximum(strided_input.square().sum(1), epsilon).log()
     return log_energy if energy_floor == 0 else log_energy.clamp(min=math.log(energy_floor))
 
@@ -65,7 +65,7 @@ def _get_waveform_and_window_properties(
 ) -> tuple[Tensor, int, int, int]:
     """Return a channel (T,) of audio (channels, T), and the window's shift, size and padded size in samples.
 
-    Raise AssertionError if the channel does not exist, it is shorter than a frame, or an option is out of range.
+    Raise AssertionError if the channel does not exist or is shorter than a frame, or if an option is out of range.
     """
     channel = max(channel, 0)
     assert channel < len(waveform), f"channel {channel} does not exist: pass a channel from 0 to {len(waveform) - 1}"

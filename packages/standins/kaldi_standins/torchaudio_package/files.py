@@ -71,7 +71,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 @functools.cache
 def _make_libsndfile_error() -> type[AudioFileError]:
-    """Return the class of libsndfile's errors, a subclass of the class of soundfile that torchaudio raises."""
+    """Return the class for errors of libsndfile, a subclass of both AudioFileError and soundfile.LibsndfileError."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _convert_error(error: Exception, message: str) -> AudioFileError:
-    """Return an AudioFileError with a new message, which handlers of the original ``error`` also catch."""
+    """Return an AudioFileError with a new message. It is also a LibsndfileError or a TypeError if ``error`` is one."""
     error_class: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
     if hasattr(error, "error_string"):  # The error is soundfile's LibsndfileError.
         error_class = _make_libsndfile_error()
@@ -127,8 +127,8 @@ def load(
     Args:
         uri: path, open file, or the bytes of a file.
         frame_offset: index of the first sample. A negative number counts from the end.
-        num_frames: maximum number of samples. -1 for all.
-        normalize: True to return float32 in -1 to 1. False to return the numbers of a WAV file in their own type.
+        num_frames: maximum number of samples. A negative number reads all samples.
+        normalize: False to return the numbers of a WAV file in their own type. Other samples are float32 in -1 to 1.
         channels_first: True to return (channels, T). False to return (T, channels).
         format, buffer_size: ignored.
         backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
@@ -166,7 +166,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
     Args:
         filepath: path or open file.
         frame_offset: index of the first sample. A negative number counts from the end.
-        num_frames: maximum number of samples. -1 for all.
+        num_frames: maximum number of samples. A negative number reads all samples.
 
     Returns:
         float32 samples (channels, T) in -32768 to 32767, and the sampling rate in Hz.

@@ -84,7 +84,7 @@ def sliding_window_cmn(
     Args:
         specgram: features (..., frames, dim).
         cmn_window: length of the window in frames.
-        min_cmn_window: smallest length of the window at the start, in frames.
+        min_cmn_window: smallest length of the window at the start, in frames. Ignored if ``center`` is True.
         center: True to center the window on the frame. False for a window that ends at the frame.
         norm_vars: True to divide by the standard deviation.
 
@@ -274,7 +274,7 @@ def make_sinc_filters(
     beta: float | None,
     dtype: torch.dtype | None,
 ) -> Tensor:
-    """Return the filters (phases, 1, taps) of :func:`resample`, one for each output sample of a period.
+    """Return filters (phases, 1, taps) for :func:`resample`, one for each output sample of a period (reduce_rates).
 
     Args:
         orig_freq, new_freq, rolloff, beta: as for :func:`resample`.
@@ -334,6 +334,6 @@ def require_floats(waveform: Tensor) -> None:
 
 
 def reduce_rates(orig_freq: int, new_freq: int) -> tuple[int, int]:
-    """Divide two sampling rates by their greatest common divisor, and return both quotients."""
+    """Return the numbers of input and output samples in a period, the shortest time with whole numbers of both."""
     common = math.gcd(int(orig_freq), int(new_freq))
     return int(orig_freq) // common, int(new_freq) // common

@@ -47,7 +47,7 @@ def apply_effects_tensor(
         channels_first: False for samples (T, channels).
 
     Returns:
-        float32 samples, and their sampling rate. As in SoX, each effect clips to -1 to 1.
+        float32 samples in the layout of ``tensor``, and their sampling rate. As in SoX, each effect clips to -1 to 1.
 
     Raises:
         AudioError: the samples do not have two axes.
@@ -139,7 +139,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
 
 
 def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
-    """Multiply audio by a gain in dB, the last argument. With "-n" before it, first scale the peak to 1."""
+    """Multiply audio by a gain in dB, the last argument (default 0). With "-n" before it, first scale the peak to 1."""
     normalizes = words[:1] == ("-n",)
     (decibels,) = words[normalizes:] or ("0",)
     peak = float(np.abs(audio).max(initial=0)) if normalizes else 1.0
@@ -150,12 +150,12 @@ def _apply_norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, F
     return _apply_gain(audio, rate, "-n", *words)
 
 
-def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
-    """Mix or copy channels to get ``count`` channels. Raise ValueError unless ``count`` is a positive integer.
+def _apply_channels(audio: Samples, rate: Fraction, channel_count: str) -> tuple[Samples, Fraction]:
+    """Mix or copy channels to get ``channel_count`` channels. Raise ValueError unless it is a positive integer.
 
-    Output i is the mean of inputs i, i + count, ... Without such inputs, output i is a copy of input ``i % inputs``.
+    Output i is the mean of inputs i, i + outputs, ... Without such inputs, output i is a copy of input ``i % inputs``.
     """
-    inputs, outputs = audio.shape[1], int(count)
+    inputs, outputs = audio.shape[1], int(channel_count)
     if outputs < 1:
         raise ValueError
     mixed = [audio[:, i::outputs].mean(1) if i < inputs else audio[:, i % inputs] for i in range(outputs)]
@@ -170,7 +170,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Cut audio from ``first`` to ``last``, positions for _parse_position. Raise ValueError if ``first`` is later."""
+    """Cut audio from ``first`` to ``last`` (exclusive; see _parse_position). Raise ValueError if ``first`` is later."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:

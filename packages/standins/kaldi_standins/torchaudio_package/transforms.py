@@ -135,7 +135,7 @@ class Resample(torch.nn.Module):
             self.register_buffer("kernel", filters)
 
     def forward(self, waveform: Tensor) -> Tensor:
-        """Return samples (..., T) at the new rate: (..., ceil(T * new_freq / orig_freq)).
+        """Return the resampled audio (..., ceil(T * new_freq / orig_freq)), or ``waveform`` itself for equal rates.
 
         Raises:
             TypeError: the samples are not floating point.
