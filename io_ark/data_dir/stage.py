@@ -176,7 +176,7 @@ class DataFiles:
 
 @contextlib.contextmanager
 def set_status(status: int) -> Iterator[None]:
-    """Within this context, set the exit status of each DataDirError that is raised to ``status``."""
+    """If the ``with`` block raises a DataDirError, set the exit status of this error to ``status``."""
     try:
         yield
     except DataDirError as error:

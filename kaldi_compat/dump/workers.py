@@ -43,7 +43,7 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
     """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
 
     Several worker processes write different archives at the same time. Raise :class:`DumpError` if they are needed, but
-    this process is daemonic and cannot start them.
+    this process is daemonic and cannot start them. Without ``shards``, only compare an extractor with the plan.
     """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
@@ -94,12 +94,12 @@ class _Workers:
     ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
-        self.tries: Counter[int] = Counter()  # Number of workers that died, by archive; 0 stands for no archive.
+        self.tries: Counter[int] = Counter()  # Number of failed workers by archive; 0 stands for no archive.
         self.lost: set[str] = set()  # Devices that have stopped working in a worker.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Have the workers write all shards, replace workers that die, and end the workers, even after an error."""
+        """Have workers write all archives, and replace dead workers. Then end them, and remove unfinished files."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -110,7 +110,7 @@ class _Workers:
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 active = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in active}.values():  # Each has sent a message or died.
+                for worker in {id(worker): worker for worker in active}.values():  # They have sent messages or died.
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:
@@ -140,7 +140,7 @@ class _Workers:
             raise values[0]
 
     def _finish_archive(self, worker: _Worker, shard: int) -> None:
-        """Count the archive ``shard`` of a worker, which becomes idle. Raise OutputError if it is not complete."""
+        """Record archive ``shard``, whose worker becomes idle. Raise OutputError if the archive is incomplete."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
@@ -164,11 +164,11 @@ class _Workers:
             self.waiting.appendleft(worker.shard)
 
     def _replace_worker(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
-        """Replace a worker that died or lost its device, and queue its archive again.
+        """Replace a worker that died or lost its device, and queue its archive again, unless this is already done.
 
         Raises:
-            DumpError: too many workers died.
-            LostDeviceError: too many workers lost their device.
+            DumpError: this worker died as the last of TRIES failed workers for its archive, or without an archive.
+            LostDeviceError: likewise, but this worker lost its device. It is ``error``.
         """
         if worker not in self.workers:
             return

@@ -271,7 +271,10 @@ class _Verification:
 
 
 def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
-    """Remove temporary files of an archive that killed processes (with ``own``, also this process) have left."""
+    """Remove the temporary files that killed processes left for the archives, scripts, lengths and manifest of a shard.
+
+    With ``own``, also remove the temporary files of this process.
+    """
     names = (*_list_tables(trial), *LENGTHS)
     for path in (layout.get_manifest(shard), *(_get_file_path(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
