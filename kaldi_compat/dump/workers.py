@@ -219,7 +219,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 @contextlib.contextmanager
 def _explain_pickling(job: Job) -> Iterator[None]:
-    """Raise :class:`DumpError` if the ``with`` block cannot send the extractor, as a pickle, to a worker."""
+    """Convert an error in pickling the job's extractor, which is any error but an OSError, to a :class:`DumpError`."""
     try:
         yield
     except Exception as error:
@@ -320,7 +320,10 @@ def _end_after_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends counts of ``shard`` to the parent, at most every SECONDS_BETWEEN_REPORTS seconds."""
+    """Return a function that sends its arguments, the counts of ``shard`` for the progress, to the parent.
+
+    It ignores calls within SECONDS_BETWEEN_REPORTS seconds after the previous report.
+    """
     last_time = time.monotonic()
 
     def report_progress(*counts: float) -> None:
@@ -341,8 +344,8 @@ def list_complete_archives(job: Job, plan: DumpPlan) -> dict[int, Counts]:
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
     """Verify the files of archives, and return the counts of the complete archives by archive number.
 
-    Checksums are compared only with ``--verify``. A damaged archive is reported with ``say``, and its manifest is
-    deleted, so that the archive is created again.
+    Checksums are compared only with ``--verify``. An archive without a manifest is incomplete. A damaged archive is
+    reported with ``say``, and its manifest is deleted, so that the archive is created again.
     """
     options, counts = job.options, dict[int, Counts]()
     check = partial(verify_manifest, job.layout, checksums=options.verify)
