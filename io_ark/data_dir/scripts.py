@@ -299,8 +299,8 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
-    low, high = script.count_arguments(values)
-    if not low <= len(arguments) <= high or (script.style is not Style.FLAGS and "" in arguments[:1]):
+    min_count, max_count = script.count_arguments(values)
+    if not min_count <= len(arguments) <= max_count or (script.style is not Style.FLAGS and "" in arguments[:1]):
         say.write(f"Usage: {say.name} {script.usage}")
         raise DataDirError("", partly=True, status=2 if is_command else 1)
     return script.function(say, *arguments, **values)

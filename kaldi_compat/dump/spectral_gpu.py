@@ -158,22 +158,22 @@ class PackedComputer(SpectralComputer):
         def collect_results() -> list[FeaturesOrFailure]:
             """Wait for the transfers, and return the results of the row."""
             arrays = wait()
-            heads: list[bytes | None] = [None] * len(ranges)
+            headers: list[bytes | None] = [None] * len(ranges)
             codes: list[memoryview] = [memoryview(b"")] * len(ranges)
             for i, group in enumerate(packed):  # A group has three tensors.
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
-                for utterance, head, codes_of_matrix in objects:
-                    heads[utterance], codes[utterance] = head, codes_of_matrix
+                for utterance, header, codes_of_matrix in objects:
+                    headers[utterance], codes[utterance] = header, codes_of_matrix
             if is_compressed:
                 # The device leaves out matrices that it cannot compress, for example matrices with NaN. Such
                 # matrices are fetched uncompressed, and the encoder on the CPU handles them.
-                uncompressed_indices = [i for i, head in enumerate(heads) if head is None]
+                uncompressed_indices = [i for i, header in enumerate(headers) if header is None]
                 matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
                 fetched_matrices = self.transfers.fetch_tensors(matrices, computed=True)() if matrices else []
                 values = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}
-            return _make_results(parts, row, heads, codes, values)
+            return _make_results(parts, row, headers, codes, values)
 
         return collect_results
 
@@ -203,19 +203,19 @@ def _get_accepted_warps(feature: str, options: FrameOptions) -> set[float]:
 def _make_results(
     parts: Sequence[Part],
     row: Row,
-    heads: Sequence[bytes | None],
+    headers: Sequence[bytes | None],
     codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[FeaturesOrFailure]:
     """Return the results of a row. Consecutive utterances of the list form a block if all or none are compressed.
 
-    ``heads`` and ``codes`` have the header and codes of the compressed matrix of each utterance. If a head is None,
+    ``headers`` and ``codes`` have the header and codes of the compressed matrix of each utterance. If a header is None,
     ``matrices`` maps the utterance's position in the row to its uncompressed matrix (frames, dim).
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.get_durations() for part in parts])
     keys = b"".join([part.audio.block.keys for part in parts]).split(b"\n")
-    is_uncompressed = np.array([head is None for head in heads])
+    is_uncompressed = np.array([header is None for header in headers])
     bounds = np.flatnonzero((np.diff(indices) != 1) | np.diff(is_uncompressed)) + 1
     results: list[FeaturesOrFailure] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
@@ -227,8 +227,8 @@ def _make_results(
             block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
             results.append(Features(index, block, durations[run]))
             continue
-        # An entry of an archive has the key with a space, the head and the codes.
-        pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], heads[run], codes[run]
+        # An entry of an archive has the key with a space, the header and the codes.
+        pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], headers[run], codes[run]
         sizes = np.array([list(map(len, column)) for column in pieces])
         data = np.frombuffer(b"".join(chain.from_iterable(zip(*pieces, strict=True))), np.uint8)
         objects = np.cumsum(sizes.sum(0)) - sizes[1:].sum(0)

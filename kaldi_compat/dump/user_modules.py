@@ -54,7 +54,7 @@ def is_library_file(path: Path) -> bool:
 
 
 def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
-    """Map names of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks to files. Skip ``__main__``."""
+    """Map the names of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks to their files, if any."""
     new_names = [
         name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
     ]

@@ -33,7 +33,7 @@ from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
 
-TRIES = 3  # The job fails when this many workers have died while writing the same archive.
+TRIES = 3  # The job fails when this many workers have died, or lost their GPU, while writing the same archive.
 SECONDS_BETWEEN_REPORTS = 0.2
 UNCAUGHT_STATUS = 1  # Exit status of Python after an exception, such as an error in importing the main module.
 SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has closed its connection.
@@ -320,13 +320,11 @@ def _end_after_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends its arguments, the counts of ``shard`` for the progress, to the parent.
-
-    It ignores calls within SECONDS_BETWEEN_REPORTS seconds after the previous report.
-    """
+    """Return a function that sends the counts of ``shard`` for the progress to the parent."""
     last_time = time.monotonic()
 
     def report_progress(*counts: float) -> None:
+        """Send the counts, unless less than SECONDS_BETWEEN_REPORTS seconds have passed since the previous report."""
         nonlocal last_time
         if time.monotonic() - last_time >= SECONDS_BETWEEN_REPORTS:
             last_time = time.monotonic()

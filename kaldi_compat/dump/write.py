@@ -144,6 +144,7 @@ class ArchiveWriter:
         self.layout = layout
         self.shard = shard
         self.trial = trial
+        # Numbers of matrices that were left uncompressed, of matrices without rows, and of utterances with features.
         self.uncompressed = self.empty = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
