@@ -128,8 +128,8 @@ def format_flag(name: str) -> str:
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options like parse_options.sh: ``--name value`` before the arguments, and configuration files with ``--config``.
 
-    ``options`` has the default of each option by name, and ``argv`` is the command line. Its options override those of
-    configuration files, of which ``--config`` may also name one among the arguments. Unknown options in a file are ignored.
+    ``options`` has the default of each option by name, and ``argv`` is the command line, whose options override the options
+    in configuration files. ``--config`` is also read among the arguments. Unknown options in a file are ignored.
 
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
@@ -395,7 +395,7 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
     """Return a launcher: a program that runs the script ``name`` of the installation in ``root`` with the interpreter ``python``.
 
     The program is for a shell, which starts Python, because the path of Python may be too long for a ``#!`` line. The shell also
-    refuses a directory as standard input, or ignores it if the script reads none. To Python, the shell's lines are a string.
+    refuses a directory as standard input, or ignores it if the script reads no input. To Python, the shell's lines are a string.
     """
     refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
     reaction = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"

@@ -259,7 +259,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
-    (Windows, NFS), and on another machine, a running job may need its files, so they are removed only if they are a day old.
+    (Windows, NFS), and on another machine, a running job may need its files, so they are removed only after a day.
 
     Args:
         folder: path of the directory.
@@ -333,7 +333,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that the temporary file ``name`` lists; [] if it is malformed, or not from process number ``process``."""
+    """Return the renames in the temporary file ``name``; [] if the file is malformed or not from the process with id ``process``."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -437,7 +437,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing if it is missing."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root; nothing for a missing directory."""
     previous = None
     while True:
         try:
@@ -608,7 +608,7 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create the directory, and lock it and its sources. Raise DataDirError if it is unusable, or for a byte-order mark."""
+        """Create the directory, and lock it and its sources. Raise DataDirError if it is unusable, or a data file has a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -722,7 +722,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of the file ``name``, or else the directory's old file, into ``.backup``, but only once."""
+        """Copy the current version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path

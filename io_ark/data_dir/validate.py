@@ -56,7 +56,7 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted_line: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase or ``field`` is 2.
+        unsorted_line: number of the first line whose key is not larger than the previous key; 0 if the keys increase or ``field`` is 2.
         is_ended: True if the last line ends with a newline, or ``field`` is 2.
     """
 
@@ -172,8 +172,9 @@ class Check(DataFiles):
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
         """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments.
 
-        ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the file ``other``, or for
-        "segments" with :meth:`read_recordings`. ``text`` is part of Kaldi's message for different keys, or "-" for a short one.
+        ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the keys of the file
+        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, or "-" for
+        the short message.
         """
         if not self.find(name):
             return
@@ -208,7 +209,7 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
     """Return True if a quick check of columns proves that all lines are good. After False, each line must be checked.
 
-    ``good_values`` collects values of the second field that have passed the check, which ignores the first field of two.
+    ``good_values`` collects second fields that have passed the check, which ignores the first field of a line with two fields.
     """
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
@@ -290,7 +291,7 @@ def validate_directory(
     """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
     Args:
-        say: prints Kaldi's messages. If ``say.as_script``, the recipe's own script checks a directory with images.scp and decides.
+        say: prints Kaldi's messages. If ``say.as_script``, the status of the recipe's own script is returned for a directory with images.scp.
         folder: path of the directory.
         no_feats: do not require feats.scp. If the file exists, it is checked.
         no_wav: do not require wav.scp. If the file exists, it is checked.
@@ -299,7 +300,7 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. Its ``status`` is Kaldi's exit status. If ``say.as_script``, a message was printed.
+        DataDirError: the directory is not valid. Its ``status`` is Kaldi's exit status. If ``say.as_script``, its message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):

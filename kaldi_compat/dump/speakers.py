@@ -19,7 +19,7 @@ MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this many bytes, because
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
     """Raise :class:`DumpError` unless ``utt2spk`` exists and has exactly one speaker for each utterance in ``lines``.
 
-    A line starts with the key of its utterance, or is blank. ``listing`` is the path of the lines' file, for messages.
+    A line starts with a key, or is blank. ``listing`` is the path of the file that has the lines, for messages.
     """
     path = job.layout.data / UTT2SPK
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
@@ -74,7 +74,7 @@ def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None =
 
 
 def _seek_before_key(file: IO[bytes], key: bytes) -> None:
-    """Seek to a line at most MIN_SEARCH_BYTES and one line before the first line of ``key`` in a file sorted by key."""
+    """Seek to a line that starts at most MIN_SEARCH_BYTES and one line before the line of ``key`` in a sorted file."""
     low, high = 0, file.seek(0, 2)
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2

@@ -130,7 +130,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the table of VTLN factors in the data directory, or else ``options.vtln_map``. Return None for no table."""
+    """Open the VTLN factors of the data directory, or else of ``options.vtln_map``. Return None if both are missing."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)

@@ -95,7 +95,7 @@ class PackedComputer(SpectralComputer):
         counts = self._counts.copy()
         try:
             pending_rows = [self._start_row(row) for row in rows.values()]
-        except RuntimeError:  # The caller starts a batch that does not fit again in halves, which are then counted.
+        except RuntimeError:  # If the batch does not fit, the caller starts its halves, which are then counted.
             self._counts = counts
             raise
         return join_pending([lambda: failures, *pending_rows])

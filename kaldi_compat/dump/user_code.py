@@ -101,8 +101,8 @@ class _Process:
     def restore(self) -> list[str]:
         """Restore the working directory and standard streams. Return descriptions of the changes that are errors.
 
-        A redirected standard stream is no error. If user code has closed the descriptors of this object, a supervised
-        process ends here, and any other process can restore only ``sys.stdin``, ``sys.stdout`` and ``sys.stderr``.
+        A redirected standard stream is not an error. If user code has closed the descriptors of this object, a
+        supervised process ends here, and another process restores only ``sys.stdin``, ``stdout`` and ``stderr``.
         """
         if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:

@@ -34,7 +34,7 @@ def find_archive(loader: object) -> str | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user, no name, an unknown name, or a module with neither a file nor a spec."""
+    """Return True for a module of the user, a missing or unknown name, or a module with neither a file nor a spec."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:

@@ -99,7 +99,7 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Have workers write all archives, and replace dead workers. Then end them, and remove unfinished files."""
+        """Have workers write all archives, and replace dead workers. Even after an error, end them and clean up."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -167,8 +167,8 @@ class _Workers:
         """Replace a worker that died or lost its device, and queue its archive again, unless this is already done.
 
         Raises:
-            DumpError: this worker died as the last of TRIES failed workers for its archive, or without an archive.
-            LostDeviceError: likewise, but this worker lost its device. It is ``error``.
+            DumpError: this worker died, and TRIES workers have failed with its archive, or without an archive.
+            LostDeviceError: this worker lost its device, and as many workers have failed. The error is ``error``.
         """
         if worker not in self.workers:
             return

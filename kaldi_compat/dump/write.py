@@ -58,7 +58,7 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """Number of utterances, including failures; seconds of audio of those with features; number of failures."""
+        """Number of utterances, including failures; seconds of audio with features; number of failures."""
         return self.utterances + len(self.failures), self.seconds, len(self.failures)
 
 
