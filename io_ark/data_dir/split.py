@@ -25,7 +25,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        number: number of parts, as it is spelled in the name of the folder.
+        number: number of parts, as it is written in the name of the folder.
         per_utt: divide the utterances of a speaker as well, and write the parts into split<n>utt/1 and so on.
 
     Raises:

@@ -99,7 +99,7 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Have workers write all archives, and replace dead workers. Even after an error, end them and clean up."""
+        """Have workers write all archives, and replace dead workers. Always end them, and remove unfinished files."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:

@@ -71,7 +71,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest, or None.
+    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest, if any.
 
     Raises:
         DamagedError: the manifest exists but is damaged, or a file is missing, unreadable or differs from the manifest.
