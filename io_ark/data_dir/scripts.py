@@ -107,7 +107,7 @@ SCRIPTS = {
 def convert_value(name: str, text: str, default: Value) -> Value:
     """Convert ``text``, the value of the option ``name``, to the type of the option's default.
 
-    Raise DataDirError if the value does not have this type.
+    Raise DataDirError if the value does not have this type, or is not finite.
     """
     if isinstance(default, bool):
         if text not in ("true", "false"):
@@ -128,7 +128,8 @@ def format_flag(name: str) -> str:
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options like parse_options.sh: ``--name value`` before the arguments, and configuration files with ``--config``.
 
-    ``options`` has the default of each option by name, and ``argv`` is the command line.
+    ``options`` has the default of each option by name, and ``argv`` is the command line, whose options override the options
+    in configuration files. ``--config`` is also read among the arguments. Unknown options in a file are ignored.
 
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
@@ -162,9 +163,9 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
 
 
 def read_settings(path: str) -> list[tuple[str, str]]:
-    """Return the names and values of the lines ``name=value`` of the configuration file ``path`` for shell scripts.
+    """Return the names and values of the assignments ``name=value`` in the configuration file ``path`` for shell scripts.
 
-    Raise DataDirError if the file cannot be read, or a line is not an assignment.
+    A line may have several assignments, quotes, and a comment. Raise DataDirError if the file cannot be read or has other words.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -198,6 +199,8 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read one option, which comes first in ``argv``. Return its value by name ({} if there is none), and the arguments.
 
+    An option with a string as its default takes the next word, or "" if there is none. Any other option has the value True.
+
     Raises:
         DataDirError: the option is unknown. For split_data.sh, which has ``per_utt``, an unknown option is an argument.
     """
@@ -220,8 +223,8 @@ OTHER_COMMANDS = {"info": "<data-dir>", "install": "[--force] <utils-dir>"}
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as the command ``kaldi-compat`` does: anywhere on the command line, with two dashes.
 
-    An option is ``--name value``, ``--name=value``, or ``--name`` if its value is True or False. For the arguments, see
-    :func:`read_shell_options`.
+    An option is ``--name value`` or ``--name=value``. A Boolean option is ``--name``, which inverts its default, or
+    ``--name=value``. Words after ``--`` are arguments. For the parameters, see :func:`read_shell_options`.
 
     Returns:
         The values of the options on the command line, by name, and the other arguments.
@@ -296,8 +299,8 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
-    low, high = script.count_arguments(values)
-    if not low <= len(arguments) <= high or (script.style is not Style.FLAGS and "" in arguments[:1]):
+    min_count, max_count = script.count_arguments(values)
+    if not min_count <= len(arguments) <= max_count or (script.style is not Style.FLAGS and "" in arguments[:1]):
         say.write(f"Usage: {say.name} {script.usage}")
         raise DataDirError("", partly=True, status=2 if is_command else 1)
     return script.function(say, *arguments, **values)
@@ -311,7 +314,8 @@ class Ended(KeyboardInterrupt):
 def raise_ended_at_signals() -> Iterator[None]:
     """Within this context, raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
-    A second signal of the same kind ends the process at once. Signals that already have a handler are left to it.
+    A second signal of the same kind ends the process at once. A signal that is ignored or has a handler keeps this setting.
+    Outside of the main thread, nothing changes.
     """
 
     def raise_ended(signum: int, frame: object) -> None:
@@ -334,7 +338,8 @@ def raise_ended_at_signals() -> Iterator[None]:
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
     """Call ``run``, which runs a script, and return the exit status. Signals, ArkError, OSError and MemoryError are not raised.
 
-    An error is printed as a line that begins with ``name``, by default ``say.name``.
+    The status is 130 after Ctrl-C, 141 if the reader of standard output has ended, 128 + n after signal n, and otherwise the
+    status of a DataDirError, or 1. An error is printed as a line that begins with ``name``, by default ``say.name``.
     """
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
@@ -387,10 +392,10 @@ def main(name: str) -> int:
 
 
 def format_launcher(name: str, python: str, root: str) -> bytes:
-    """Return a launcher: a program that runs the script ``name`` of the installation in the folder ``root``.
+    """Return a launcher: a program that runs the script ``name`` of the installation in ``root`` with the interpreter ``python``.
 
-    The program is for a shell, which starts Python. The shell can refuse a directory as standard input with one line,
-    and the path of Python may be too long for a ``#!`` line. To Python, the lines for the shell are a string.
+    The program is for a shell, which starts Python, because the path of Python may be too long for a ``#!`` line. The shell also
+    refuses a directory as standard input, or ignores it if the script reads no input. To Python, the shell's lines are a string.
     """
     refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
     reaction = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"

@@ -34,7 +34,7 @@ def compute_segment_durations(
             called once, and only if a segment lasts to the end of its recording.
 
     Raises:
-        DataDirError: a segment lasts to the end of a recording that has no duration, or that ends before the segment.
+        DataDirError: a segment lasts to the end of a recording that has no duration, or that does not last beyond the segment's start.
     """
     names = {name for chunk in read_chunks(segments) for _, name in _find_open_ends(chunk)}
     durations = measure(names) if names else {}

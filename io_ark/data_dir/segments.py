@@ -48,7 +48,7 @@ class Segment:
         Args:
             wave: audio of the recording, (channels, samples).
             min_length: minimum length of a segment in seconds.
-            max_overshoot: maximum time, in seconds, by which a segment may end after its recording, where it is truncated.
+            max_overshoot: maximum time in seconds by which a segment may end after its recording. The segment is then truncated.
 
         Returns:
             Audio of the segment, (1, samples).
@@ -98,7 +98,7 @@ def parse_segment(line: str) -> Segment:
     An end of -1 stands for the end of the recording. Channels count from 0.
 
     Raises:
-        FormatError: the line is invalid, or the segment is empty.
+        FormatError: the line is invalid, or the segment starts before 0 or does not end after its start.
 
     >>> from io_ark.data_dir import parse_segment
     >>> parse_segment("call-1-a call-1 5.0 6.5")
@@ -145,12 +145,12 @@ def load_segments(
     Args:
         segments: path or rxfilename of the file.
         wav_scp: path or rxfilename of the script file of the recordings. If None, no audio is read.
-        pipes: False to refuse commands, as a path and as recordings.
-        network: False to refuse URLs, as a path and as recordings.
+        pipes: False to refuse commands as ``segments``, as ``wav_scp``, and in the lines of ``wav_scp``.
+        network: False to refuse URLs as ``segments``, as ``wav_scp``, and in the lines of ``wav_scp``.
 
     Returns:
         A mapping that reads a value on access: a :class:`Segment`, or with ``wav_scp`` a
-        :class:`~io_ark.codecs.wave.Wave`.
+        :class:`~io_ark.codecs.wave.Wave`. For errors on access, see :func:`parse_segment` and :meth:`Segment.cut`.
 
     Raises:
         ArkError: a file cannot be opened or is invalid.

@@ -25,7 +25,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        number: number of parts.
+        number: number of parts, as it is written in the name of the folder.
         per_utt: divide the utterances of a speaker as well, and write the parts into split<n>utt/1 and so on.
 
     Raises:
@@ -77,7 +77,7 @@ class _Split:
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
-        """Write the files of all parts. Raise DataDirError if a part would be empty."""
+        """Write the files of all parts. Raise DataDirError if utt2spk is missing or invalid, or a part would be empty."""
         path = self.src.find("utt2spk")
         if not path:
             raise self.say.fail("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")

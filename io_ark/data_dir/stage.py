@@ -118,11 +118,11 @@ class Printer:
     def fail(
         self, text: str, detail: str = "", file: str = "", line: int = 0, key: bytes | None = None, status: int = 1
     ) -> DataDirError:
-        """Print Kaldi's message, and return the error to raise.
+        """Print Kaldi's message, and return the error to raise, whose attribute ``partly`` is True.
 
         Args:
             text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed; "" to print nothing.
-            detail: message of the error. By default, Kaldi's message if it was not printed.
+            detail: message of the error. By default, Kaldi's message if it was not printed, and otherwise "".
             file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
         if text and (self.as_script or detail):
@@ -164,7 +164,7 @@ class DataFiles:
         return path
 
     def has_lines(self, name: str) -> bool:
-        """Return True if the file ``name`` exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
+        """Return True if the file ``name`` exists and is not empty, like ``[ -s FILE ]`` in a shell."""
         path = self.find(name)
         return bool(path) and os.path.getsize(path) > 0
 
@@ -176,7 +176,7 @@ class DataFiles:
 
 @contextlib.contextmanager
 def set_status(status: int) -> Iterator[None]:
-    """Within this context, set the exit status of each DataDirError that is raised to ``status``."""
+    """If the ``with`` block raises a DataDirError, set the exit status of this error to ``status``."""
     try:
         yield
     except DataDirError as error:
@@ -189,7 +189,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
     """Lock directories within this context, and clear up after killed jobs. Nothing is locked on Windows.
 
     Args:
-        *folders: directories to lock. Missing directories are skipped.
+        *folders: directories to lock. Missing directories are skipped. A directory that this process has locked keeps that lock.
         change: True to exclude all other processes. If False, other processes may read the directories at the same time.
         read: additional directories, which are locked for reading only.
 
@@ -258,8 +258,8 @@ def refuse_byte_order_mark(path: str) -> None:
 def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
-    If this process has locked a directory, no running job needs the temporary files there. Without a lock (Windows, NFS),
-    a running job may need them, and the lock may not exclude other machines, so only old temporary files are removed.
+    If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
+    (Windows, NFS), and on another machine, a running job may need its files, so they are removed only after a day.
 
     Args:
         folder: path of the directory.
@@ -333,7 +333,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that the temporary file ``name`` lists; [] if the process ``process`` cannot have listed them."""
+    """Return the renames in the temporary file ``name``; [] if the file is malformed or not from the process with id ``process``."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -437,7 +437,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on up to the root."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root; nothing for a missing directory."""
     previous = None
     while True:
         try:
@@ -608,7 +608,7 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create and lock the directory. Raise DataDirError for an unusable target, or a data file with a byte-order mark."""
+        """Create the directory, and lock it and its sources. Raise DataDirError if it is unusable, or a data file has a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -670,7 +670,8 @@ class Stage(DataFiles):
     def open_writer(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Yield a function that writes bytes to a new version of the file ``name``. The current version stays readable.
 
-        Raise DataDirError if the file cannot be written or replaced.
+        Raise DataDirError if the file cannot be written or replaced. After an error in the ``with`` block, the new version is
+        discarded, unless Kaldi's script would leave it.
         """
         refuse_irreplaceable_file(self.folder, name)
         path = self.make_temporary_path(name)
@@ -689,7 +690,7 @@ class Stage(DataFiles):
         self._set_new_version(name, path)
 
     def _set_new_version(self, name: str, path: str | None) -> None:
-        """Let the commit rename the temporary file ``path`` to ``name``, or remove ``name`` if ``path`` is None."""
+        """Let the commit rename ``path`` to ``name``, or remove ``name`` if ``path`` is None. Discard an earlier new version."""
         if old := self._new.get(name):
             os.unlink(old)
         self._new[name] = path
@@ -721,7 +722,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the file ``name`` into ``.backup``: its current version, or else the old file of the directory."""
+        """Copy the current version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -792,7 +793,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return renames that move the data files that this job has not written into ``.backup``. Print Kaldi's message for each."""
+        """Return renames that move the data files that this job has not written into ``.backup``. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

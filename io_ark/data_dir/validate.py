@@ -49,20 +49,20 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 
 class KeyList:
-    """Keys of a file, and their order. The second argument is the attribute ``field``.
+    """Keys of a file, and their order. The arguments are the attributes ``file`` and ``field``.
 
     Attributes:
         file: path of the file.
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted_line: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
-        is_ended: True if the last line ends with a newline.
+        unsorted_line: number of the first line whose key is not larger than the previous key; 0 if the keys increase or ``field`` is 2.
+        is_ended: True if the last line ends with a newline, or ``field`` is 2.
     """
 
-    def __init__(self, file: str, number: int = 1) -> None:
-        self.file, self.field, self.unsorted_line, self.is_ended = file, number, 0, True
-        if number == 2:
+    def __init__(self, file: str, field: int = 1) -> None:
+        self.file, self.field, self.unsorted_line, self.is_ended = file, field, 0, True
+        if field == 2:
             self.keys = sort_unique_values(file, 2, awk=True)
             self.line_count = len(self.keys)
             return
@@ -98,14 +98,14 @@ class Check(DataFiles):
         """Return the path of the file ``name`` in the notation of Kaldi's messages."""
         return f"{self.folder}/{name}"
 
-    def read_keys(self, name: str, number: int = 1) -> KeyList:
-        """Return the keys of the file ``name``, which are in field ``number``, 1 or 2. A file is read only once."""
-        if (name, number) not in self._lists:
-            key_list, utterances = KeyList(self.locate(name), number), self._lists.get(("utt2spk", 1))
+    def read_keys(self, name: str, field: int = 1) -> KeyList:
+        """Return the keys of the file ``name``, which are in ``field`` 1 or 2. Each field of a file is read only once."""
+        if (name, field) not in self._lists:
+            key_list, utterances = KeyList(self.locate(name), field), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
                 key_list.keys = utterances.keys  # Most files have the same keys, so a shared list saves memory.
-            self._lists[name, number] = key_list
-        return self._lists[name, number]
+            self._lists[name, field] = key_list
+        return self._lists[name, field]
 
     def check_key_order(self, name: str) -> None:
         """Raise DataDirError unless the keys of the file ``name`` increase, and its last line ends with a newline."""
@@ -129,7 +129,7 @@ class Check(DataFiles):
             )
 
     def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
-        """Check that two files have the same keys. If not, print Kaldi's message, and raise DataDirError.
+        """Check that two files have the same keys in the same order. If not, print Kaldi's message, and raise DataDirError.
 
         With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
         """
@@ -173,7 +173,8 @@ class Check(DataFiles):
         """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments.
 
         ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the keys of the file
-        ``other``. ``text`` is a part of Kaldi's message for different keys; "-" stands for a message with the file name only.
+        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, or "-" for
+        the short message.
         """
         if not self.find(name):
             return
@@ -208,7 +209,7 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
     """Return True if a quick check of columns proves that all lines are good. After False, each line must be checked.
 
-    ``good_values`` collects values of the second field that have passed the check.
+    ``good_values`` collects second fields that have passed the check, which ignores the first field of a line with two fields.
     """
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
@@ -224,7 +225,7 @@ def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], g
 
 
 def run_image_script(script: str, *arguments: str) -> int:
-    """Run a recipe's script for a directory with images, in its folder ``image``, and return the status of the shell."""
+    """Run ``script`` in the folder ``image`` of the recipe, which is the working directory. Return the status of the shell."""
     import subprocess
 
     sys.stdout.flush()
@@ -290,7 +291,7 @@ def validate_directory(
     """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
     Args:
-        say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
+        say: prints Kaldi's messages. If ``say.as_script``, the status of the recipe's own script is returned for a directory with images.scp.
         folder: path of the directory.
         no_feats: do not require feats.scp. If the file exists, it is checked.
         no_wav: do not require wav.scp. If the file exists, it is checked.
@@ -299,7 +300,7 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. ``status`` is that of Kaldi's script. If ``say.as_script``, its message was printed.
+        DataDirError: the directory is not valid. Its ``status`` is Kaldi's exit status. If ``say.as_script``, its message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
@@ -426,15 +427,15 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
         raise check.say.fail(message, advice, path, *unprintable_lines[0])
     check_text(check.say.with_name("utils/validate_text.pl"), path)
     check.check_key_order("text")
-    keys: dict[bytes, bytes] = {}
+    symbol_keys: dict[bytes, bytes] = {}
     for chunk in read_chunks(path):
         for symbol, pattern in _ILLEGAL.items():
             if symbol[:1] in chunk and symbol in chunk and (match := pattern.search(chunk)):
                 line_start = chunk.rfind(b"\n", 0, match.start()) + 1
-                keys.setdefault(symbol, get_field(chunk[line_start : match.end()]))
-    for symbol in filter(keys.get, _ILLEGAL):
+                symbol_keys.setdefault(symbol, get_field(chunk[line_start : match.end()]))
+    for symbol in filter(symbol_keys.get, _ILLEGAL):
         message = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
-        raise check.say.fail(message, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
+        raise check.say.fail(message, f"contains {symbol.decode()}: remove the symbol", path, key=symbol_keys[symbol])
     check.compare_keys(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )

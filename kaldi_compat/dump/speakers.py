@@ -17,9 +17,9 @@ MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this many bytes, because
 
 
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
-    """Raise :class:`DumpError` unless ``utt2spk`` has one speaker for the utterance of each of the ``lines``.
+    """Raise :class:`DumpError` unless ``utt2spk`` exists and has exactly one speaker for each utterance in ``lines``.
 
-    ``listing`` is the file of the lines, for messages.
+    A line starts with a key, or is blank. ``listing`` is the path of the file that has the lines, for messages.
     """
     path = job.layout.data / UTT2SPK
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
@@ -46,10 +46,10 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
 
 
 def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return the values of ``keys``, by key, from a file with a key and a value per line. Missing keys are left out.
+    """Map ``keys`` to their values in a file with a key and a value per line. Missing keys are left out.
 
-    If the file has all keys and is sorted, as Kaldi requires, only the lines from the smallest to the largest key are
-    read. Otherwise, the whole file is read.
+    A line with only a key has the value ``b""``. If the file has all keys and is sorted, as Kaldi requires, only the
+    lines from about the smallest to the largest key are read. Otherwise, the whole file is read.
     """
     requested_keys = set(keys)
     if not requested_keys:
@@ -64,7 +64,7 @@ def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each line whose key is in ``keys``. Stop at a key that is larger than ``last``."""
+    """Yield the key and value of each line whose key is in ``keys``. Stop at a key above ``last`` if it is given."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
         if key in keys:
@@ -74,7 +74,7 @@ def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None =
 
 
 def _seek_before_key(file: IO[bytes], key: bytes) -> None:
-    """Seek to the start of a line, at most about MIN_SEARCH_BYTES before the line of ``key`` in a sorted file."""
+    """Seek to a line that starts at most MIN_SEARCH_BYTES and one line before the line of ``key`` in a sorted file."""
     low, high = 0, file.seek(0, 2)
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2

@@ -59,12 +59,12 @@ class SpectralComputer:
         self.warps = open_vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Compute a batch, and return a function that returns the results."""
+        """Compute a batch immediately. Return a function that returns the results in the order of the batch."""
         results = [result for audio in _group_audio(batch) for result in self.compute(audio)]
         return lambda: results
 
     def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
-        """Compute utterances together, or in halves to isolate an utterance that fails or must be computed alone."""
+        """Return the features and failures of utterances, in order, as :func:`compute_in_halves` computes them."""
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
@@ -94,7 +94,7 @@ class SpectralComputer:
 def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Product | Failure]:
     """Return the results of ``work`` for utterances. After an error, apply ``work`` to halves to isolate the cause.
 
-    An utterance that fails by itself becomes a :class:`Failure`, unless the error is an unexpected RuntimeError.
+    An utterance that fails by itself becomes a :class:`Failure`. A RuntimeError from outside this project is raised.
     """
     try:
         return [work(audio)]
@@ -107,7 +107,7 @@ def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Pr
 
 
 def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
-    """Yield blocks of audio. Join consecutive single utterances, up to a limit, because computing a block is faster."""
+    """Yield the blocks of a batch. For speed, join consecutive single utterances, up to MAX_GROUP_SAMPLES samples."""
     group: list[Audio] = []
     total = 0
     for audio in batch:
@@ -130,7 +130,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the file of :func:`find_warp_file`, or else ``options.vtln_map``. Return None if there is neither."""
+    """Open the VTLN factors of the data directory, or else of ``options.vtln_map``. Return None if both are missing."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
@@ -146,12 +146,12 @@ def find_warp_file(job: Job) -> Path | None:
 
 
 def check_feature(job: Job, confs: Mapping[str, str]) -> None:
-    """Check that the spectral feature of a job can be computed, and that its VTLN factors are valid.
+    """Check that the spectral feature of a job can be computed on the CPU, and read the data directory's VTLN factors.
 
     Raises:
         DumpError: a table that an option names is missing.
         KaldiCompatError: the options are invalid.
-        ArkError: the VTLN factors are invalid.
+        ArkError: ``spk2warp``, or else ``utt2warp``, cannot be read as a table of numbers.
     """
     if options := parse_confs(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine

@@ -64,13 +64,13 @@ class PackedComputer(SpectralComputer):
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start to compute a batch, in parts if memory is too small. Return a function that waits for the results."""
+        """Start a batch, in parts if the device's memory is too small. Return a function that waits for the results."""
         parts = start_in_halves(self._start_batch, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
         return join_pending(parts)
 
     def take_figures(self) -> dict[str, float]:
-        """Return figures since the previous call: the peak of device memory in bytes, and counts such as "halved"."""
+        """Return counts since the previous call, such as "halved", and the peak of allocated GPU memory in bytes."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.measure_peak_memory()) is not None:
@@ -95,13 +95,13 @@ class PackedComputer(SpectralComputer):
         counts = self._counts.copy()
         try:
             pending_rows = [self._start_row(row) for row in rows.values()]
-        except RuntimeError:  # A batch that does not fit is started again in halves, which are counted then.
+        except RuntimeError:  # If the batch does not fit, the caller starts its halves, which are then counted.
             self._counts = counts
             raise
         return join_pending([lambda: failures, *pending_rows])
 
     def _prepare_part(self, audio: Audio) -> Part:
-        """Select the channel and the VTLN factors of utterances, and resample a single utterance of a different rate.
+        """Select the channel of utterances, look up VTLN factors, and resample a single utterance if its rate differs.
 
         Raises:
             Skip: features cannot be computed, or the utterances must be processed one by one.
@@ -158,27 +158,30 @@ class PackedComputer(SpectralComputer):
         def collect_results() -> list[FeaturesOrFailure]:
             """Wait for the transfers, and return the results of the row."""
             arrays = wait()
-            heads: list[bytes | None] = [None] * len(ranges)
+            headers: list[bytes | None] = [None] * len(ranges)
             codes: list[memoryview] = [memoryview(b"")] * len(ranges)
             for i, group in enumerate(packed):  # A group has three tensors.
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
-                for utterance, head, codes_of_matrix in objects:
-                    heads[utterance], codes[utterance] = head, codes_of_matrix
+                for utterance, header, codes_of_matrix in objects:
+                    headers[utterance], codes[utterance] = header, codes_of_matrix
             if is_compressed:
                 # The device leaves out matrices that it cannot compress, for example matrices with NaN. Such
                 # matrices are fetched uncompressed, and the encoder on the CPU handles them.
-                uncompressed_indices = [i for i, head in enumerate(heads) if head is None]
+                uncompressed_indices = [i for i, header in enumerate(headers) if header is None]
                 matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
                 fetched_matrices = self.transfers.fetch_tensors(matrices, computed=True)() if matrices else []
                 values = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}
-            return _make_results(parts, row, heads, codes, values)
+            return _make_results(parts, row, headers, codes, values)
 
         return collect_results
 
     def _compress_matrices(self, features: Tensor, row: Row) -> list[Any]:
-        """Start compressing the matrices that the device can compress. Return a list of ``CompressedMatrices``."""
+        """Start compressing the matrices that the device can compress. Return a list of ``CompressedMatrices``.
+
+        Their ``members`` are positions of utterances in the row.
+        """
         if self.method is None or not _can_compress(features):
             return []
         from kaldi_compat.torch.kernels.compression import compress_rows, has_short_indices
@@ -186,32 +189,33 @@ class PackedComputer(SpectralComputer):
         utterances = np.flatnonzero((row.counts > 0) & has_short_indices(row.counts, features.shape[1]))
         if not len(utterances):
             return []
-        places = np.stack((row.first_frames, row.counts), 1)[utterances]
-        groups = compress_rows(features, places, self.method)
+        matrix_rows = np.stack((row.first_frames, row.counts), 1)[utterances]
+        groups = compress_rows(features, matrix_rows, self.method)
         return [group._replace(members=utterances[group.members]) for group in groups]
 
 
 @functools.cache
 def _get_accepted_warps(feature: str, options: FrameOptions) -> set[float]:
-    """Return the set to which callers in this process add the VTLN factors that the feature accepts."""
+    """Return this process's set of the VTLN factors that the feature is known to accept. Callers add factors to it."""
     return set()
 
 
 def _make_results(
     parts: Sequence[Part],
     row: Row,
-    heads: Sequence[bytes | None],
+    headers: Sequence[bytes | None],
     codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[FeaturesOrFailure]:
     """Return the results of a row. Consecutive utterances of the list form a block if all or none are compressed.
 
-    ``heads`` and ``codes`` are the bytes of compressed matrices. For a head of None, ``matrices`` has the matrix.
+    ``headers`` and ``codes`` have the header and codes of the compressed matrix of each utterance. If a header is None,
+    ``matrices`` maps the utterance's position in the row to its uncompressed matrix (frames, dim).
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.get_durations() for part in parts])
     keys = b"".join([part.audio.block.keys for part in parts]).split(b"\n")
-    is_uncompressed = np.array([head is None for head in heads])
+    is_uncompressed = np.array([header is None for header in headers])
     bounds = np.flatnonzero((np.diff(indices) != 1) | np.diff(is_uncompressed)) + 1
     results: list[FeaturesOrFailure] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
@@ -223,8 +227,8 @@ def _make_results(
             block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
             results.append(Features(index, block, durations[run]))
             continue
-        # An entry of an archive has the key with a space, the head and the codes.
-        pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], heads[run], codes[run]
+        # An entry of an archive has the key with a space, the header and the codes.
+        pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], headers[run], codes[run]
         sizes = np.array([list(map(len, column)) for column in pieces])
         data = np.frombuffer(b"".join(chain.from_iterable(zip(*pieces, strict=True))), np.uint8)
         objects = np.cumsum(sizes.sum(0)) - sizes[1:].sum(0)
@@ -251,7 +255,7 @@ def start_in_halves(
     batch: Sequence[Audio],
     compute_one: Callable[[Audio], FeaturesOrFailure],
 ) -> list[Pending]:
-    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
+    """Start a batch. Halve a batch, and then its blocks, repeatedly while they do not fit into the device's memory.
 
     Args:
         start: function that starts to compute a batch.

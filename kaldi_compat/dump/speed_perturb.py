@@ -27,7 +27,7 @@ from kaldi_compat.options.config import parse_real
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
     """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
 
-    For any other rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
+    For any other rxfilename, or a factor that is not a number from 0.01 to 100, return ``rxfilename`` and None.
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
@@ -38,7 +38,10 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 
 
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
-    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes."""
+    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes.
+
+    The samples of the result are 16-bit. ``rate * factor`` is rounded to a whole number of hertz.
+    """
     rate = round(wave.sample_frequency)
     played_rate = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
@@ -52,12 +55,13 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     """Make the data directory ``target`` with the utterances of ``source`` at the speeds ``factors``.
 
     As with ``utils/perturb_data_dir_speed_3way.sh``, utterances, speakers and recordings get the prefix
-    ``sp<factor>-``, except for factor 1.0, and commands in ``wav.scp`` change the audio. Data files of the target that
-    are replaced are first copied into its ``.backup``.
+    ``sp<factor>-``, except for a factor of 1, and commands in ``wav.scp`` change the audio. Data files of the target
+    that are replaced are first copied into its ``.backup``.
 
     Raises:
-        DumpError: source and target are the same, the source lacks a file, or the target has features.
-        DataDirError: the target contains the source, or a line of the source is invalid.
+        DumpError: source and target are the same, the source lacks ``wav.scp`` or ``utt2spk``, or has a line that
+            Kaldi's script misreads, or the target has features.
+        DataDirError: the target contains the source, or another line of the source is invalid.
     """
     if source.resolve() == target.resolve():
         raise DumpError(f"--speed-dir must be another directory than {source}: choose a new directory")
@@ -77,7 +81,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
 
 
 def _check_lines(source: Path) -> None:
-    """Raise :class:`DumpError` for lines that Kaldi's script misreads: without a file, or with times such as 1_0."""
+    """Raise :class:`DumpError` for a line that Kaldi's script misreads: it has too few words, or a time such as 1_0."""
     for name, word_count, first_time in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
         content = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.

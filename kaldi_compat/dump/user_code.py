@@ -31,6 +31,7 @@ def guard_user_code(name: str) -> Iterator[None]:
     """Run user code in the ``with`` block without standard input. Restore the working directory and standard streams.
 
     A child process that the code has forked ends with the block. It would otherwise run the job a second time.
+    ``name`` is the name of the extractor in messages.
 
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
@@ -71,7 +72,7 @@ def end_fork() -> None:
 
 
 def _end_child(name: str) -> None:
-    """End this process, a fork of the job, without running exit handlers or flushing buffers of the job."""
+    """Print an error and end this process, a fork of the job, without running exit handlers or flushing buffers."""
     message = f"{name} has forked a child process that does not end by itself: end the child process with os._exit"
     with contextlib.suppress(OSError):
         os.write(STANDARD_STREAMS[2], f"kaldi-compat: {escape(message)}\n".encode(errors="backslashreplace"))
@@ -79,7 +80,7 @@ def _end_child(name: str) -> None:
 
 
 def _is_from_signal(error: BaseException) -> bool:
-    """Return True if a signal has raised the error. Python's own handler of SIGINT raises a plain KeyboardInterrupt."""
+    """Return True for Interrupted, and for a KeyboardInterrupt that Python's own handler of SIGINT may have raised."""
     if isinstance(error, Interrupted):
         return True
     is_blocked = hasattr(signal, "pthread_sigmask") and signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -100,7 +101,8 @@ class _Process:
     def restore(self) -> list[str]:
         """Restore the working directory and standard streams. Return descriptions of the changes that are errors.
 
-        If user code has closed the descriptors of this object, a supervised process ends here.
+        A redirected standard stream is not an error. If user code has closed the descriptors of this object, a
+        supervised process ends here, and another process restores only ``sys.stdin``, ``stdout`` and ``stderr``.
         """
         if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
@@ -135,7 +137,7 @@ def _get_identity(file: int | str) -> tuple[int, int] | None:
 
 
 def _get_folder_name() -> str:
-    """Return the path of the working directory, which user code may have deleted."""
+    """Return the path of the working directory, or "a deleted folder" if user code has deleted it."""
     try:
         return os.getcwd()
     except OSError:
@@ -200,6 +202,6 @@ def get_signal_name(number: int) -> str:
 
 
 def end_with_parent() -> None:
-    """Have Linux kill this process when its parent ends."""
+    """Have Linux kill this process when its parent ends. Do nothing on other systems."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))

@@ -19,7 +19,10 @@ def _list_library_folders() -> tuple[Path, ...]:
 
 
 def find_module_path(name: str) -> Path | None:
-    """Return the file of an imported module, or None for a module without a file."""
+    """Return the absolute path of the file of an imported module, or of the zip file from which it was imported.
+
+    Return None if the module is not imported or has no file.
+    """
     module = sys.modules.get(name)
     file = find_archive(getattr(module, "__loader__", None)) or getattr(module, "__file__", None)
     return Path(file).absolute() if isinstance(file, str) else None
@@ -31,7 +34,7 @@ def find_archive(loader: object) -> str | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user, an unknown name, or a module with neither a file nor a spec."""
+    """Return True for a module of the user, a missing or unknown name, or a module with neither a file nor a spec."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
@@ -44,14 +47,14 @@ def is_user_module(name: str | None) -> bool:
 
 @functools.lru_cache(100_000)
 def is_library_file(path: Path) -> bool:
-    """Return True for a file of Python or of an installed package."""
+    """Return True for a file in ``site-packages`` or ``dist-packages``, or in a folder of ``sysconfig.get_paths()``."""
     if {"site-packages", "dist-packages"} & set(path.parts):
         return True
     return any(path.resolve().is_relative_to(folder) for folder in _list_library_folders())
 
 
 def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files, by module name, of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks."""
+    """Map the names of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks to their files, if any."""
     new_names = [
         name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
     ]

@@ -33,7 +33,7 @@ from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
 
-TRIES = 3  # The job fails when this many workers have died while writing the same archive.
+TRIES = 3  # The job fails when this many workers have died, or lost their GPU, while writing the same archive.
 SECONDS_BETWEEN_REPORTS = 0.2
 UNCAUGHT_STATUS = 1  # Exit status of Python after an exception, such as an error in importing the main module.
 SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has closed its connection.
@@ -43,7 +43,7 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
     """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
 
     Several worker processes write different archives at the same time. Raise :class:`DumpError` if they are needed, but
-    this process is daemonic and cannot start them.
+    this process is daemonic and cannot start them. Without ``shards``, only compare an extractor with the plan.
     """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
@@ -94,12 +94,12 @@ class _Workers:
     ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
-        self.tries: Counter[int] = Counter()  # Number of workers that died, by archive; 0 stands for no archive.
+        self.tries: Counter[int] = Counter()  # Number of failed workers by archive; 0 stands for no archive.
         self.lost: set[str] = set()  # Devices that have stopped working in a worker.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Have the workers write all shards, replace workers that die, and end the workers, even after an error."""
+        """Have workers write all archives, and replace dead workers. Always end them, and remove unfinished files."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -110,7 +110,7 @@ class _Workers:
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 active = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in active}.values():  # Each has sent a message or died.
+                for worker in {id(worker): worker for worker in active}.values():  # They have sent messages or died.
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:
@@ -140,7 +140,7 @@ class _Workers:
             raise values[0]
 
     def _finish_archive(self, worker: _Worker, shard: int) -> None:
-        """Count the archive ``shard`` of a worker, which becomes idle. Raise OutputError if it is not complete."""
+        """Record archive ``shard``, whose worker becomes idle. Raise OutputError if the archive is incomplete."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
@@ -164,11 +164,11 @@ class _Workers:
             self.waiting.appendleft(worker.shard)
 
     def _replace_worker(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
-        """Replace a worker that died or lost its device, and queue its archive again.
+        """Replace a worker that died or lost its device, and queue its archive again, unless this is already done.
 
         Raises:
-            DumpError: too many workers died.
-            LostDeviceError: too many workers lost their device.
+            DumpError: this worker died, and TRIES workers have failed with its archive, or without an archive.
+            LostDeviceError: this worker lost its device, and as many workers have failed. The error is ``error``.
         """
         if worker not in self.workers:
             return
@@ -219,7 +219,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 @contextlib.contextmanager
 def _explain_pickling(job: Job) -> Iterator[None]:
-    """Raise :class:`DumpError` if the ``with`` block cannot send the extractor, as a pickle, to a worker."""
+    """Convert an error in pickling the job's extractor, which is any error but an OSError, to a :class:`DumpError`."""
     try:
         yield
     except Exception as error:
@@ -320,10 +320,11 @@ def _end_after_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends counts of ``shard`` to the parent, at most every SECONDS_BETWEEN_REPORTS seconds."""
+    """Return a function that sends the counts of ``shard`` for the progress to the parent."""
     last_time = time.monotonic()
 
     def report_progress(*counts: float) -> None:
+        """Send the counts, unless less than SECONDS_BETWEEN_REPORTS seconds have passed since the previous report."""
         nonlocal last_time
         if time.monotonic() - last_time >= SECONDS_BETWEEN_REPORTS:
             last_time = time.monotonic()
@@ -341,8 +342,8 @@ def list_complete_archives(job: Job, plan: DumpPlan) -> dict[int, Counts]:
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
     """Verify the files of archives, and return the counts of the complete archives by archive number.
 
-    Checksums are compared only with ``--verify``. A damaged archive is reported with ``say``, and its manifest is
-    deleted, so that the archive is created again.
+    Checksums are compared only with ``--verify``. An archive without a manifest is incomplete. A damaged archive is
+    reported with ``say``, and its manifest is deleted, so that the archive is created again.
     """
     options, counts = job.options, dict[int, Counts]()
     check = partial(verify_manifest, job.layout, checksums=options.verify)

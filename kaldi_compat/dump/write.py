@@ -58,12 +58,12 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """Counts of the utterances, seconds and failures of the archive, for the progress."""
+        """Number of utterances, including failures; seconds of audio with features; number of failures."""
         return self.utterances + len(self.failures), self.seconds, len(self.failures)
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of the complete archive ``shard``, or None if a file is missing or has a wrong size."""
+    """Return the manifest of archive ``shard``, or None if it is damaged, or a file is missing or has a wrong size."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -71,10 +71,10 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest if it exists.
+    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest, if any.
 
     Raises:
-        DamagedError: the manifest is damaged, or a file is missing or does not match the manifest.
+        DamagedError: the manifest exists but is damaged, or a file is missing, unreadable or differs from the manifest.
     """
     path = layout.get_manifest(shard)
     try:
@@ -130,20 +130,21 @@ def compute_fingerprint(path: Path) -> Fingerprint:
 
 
 class ArchiveWriter:
-    """Writes one archive of a plan, its script file, lengths and manifest.
+    """Writes the archives of a shard, one for each output, with their script files, and the lengths and the manifest.
 
     A thread reads the written data back while the next data are computed and written.
 
     Args:
         layout: locations of the files.
-        shard: number of the archive.
-        trial: results of the trial. Every output has a separate archive; the first output counts the utterances.
+        shard: number of the shard.
+        trial: results of the trial, which name the outputs. The utterances of the first output are counted.
     """
 
     def __init__(self, layout: Layout, shard: int, trial: Trial) -> None:
         self.layout = layout
         self.shard = shard
         self.trial = trial
+        # Numbers of matrices that were left uncompressed, of matrices without rows, and of utterances with features.
         self.uncompressed = self.empty = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
@@ -171,7 +172,7 @@ class ArchiveWriter:
         return self.utterances + len(self.failures)
 
     def add_entry(self, entry: Encoded | Failure) -> None:
-        """Write encoded utterances, which follow the earlier utterances of the list, or note a failure."""
+        """Write encoded utterances of one output, which follow the output's earlier utterances, or note a failure."""
         end_fork()
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
@@ -238,7 +239,7 @@ class _Verification:
             self._reading = self._thread.submit(self._read_up_to, self._requested_size)
 
     def _wait_for_thread(self) -> None:
-        """Wait until the thread has read the requested data, and raise the error of the thread."""
+        """Wait until the thread has read the requested data. Raise OutputError if it could not read the file."""
         if self._reading is not None:
             with convert_write_errors(self._file.path):
                 self._reading.result()
@@ -271,7 +272,10 @@ class _Verification:
 
 
 def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
-    """Remove temporary files of an archive that killed processes (with ``own``, also this process) have left."""
+    """Remove the temporary files that killed processes left for the archives, scripts, lengths and manifest of a shard.
+
+    With ``own``, also remove the temporary files of this process.
+    """
     names = (*_list_tables(trial), *LENGTHS)
     for path in (layout.get_manifest(shard), *(_get_file_path(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
