@@ -407,7 +407,9 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
 
 
 def install_launchers(folder: str, *, force: bool = False) -> list[str]:
-    """Write launchers of all scripts into a folder. As in Kaldi, the folder ``data`` within it also has the shell scripts.
+    """Write launchers, which are files that run the scripts of this installation, for all scripts into a folder.
+
+    As in Kaldi, the subfolder ``data`` also gets launchers of the shell scripts.
 
     Args:
         folder: path of a folder, such as a recipe's ``utils``.
@@ -417,8 +419,8 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
         The paths of the launchers.
 
     Raises:
-        DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
-            the folder of another recipe, which would be changed as well. No file has been written.
+        DataDirError: a file with the name of a script is not a launcher and ``force`` is False, or the folder is a link.
+            The ``utils`` of a recipe is often a link to the ``utils`` of another recipe. No file is written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}

@@ -108,7 +108,8 @@ def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
     """Compute the result of :func:`is_reordered` (see there for errors) from arrays of :class:`AlignedFrames`.
 
     The first change of state with a self-loop on one side determines the order: the alignment is reordered if the
-    self-loop precedes the change. Without such a change, it is reordered if only the last frame is a self-loop.
+    self-loop precedes the change. Without such a change, it is reordered if the last frame is a self-loop and the first
+    frame is not.
     """
     steps_with_loop = steps[loops[steps] | loops[steps + 1]]
     indices = np.searchsorted(steps_with_loop, bounds)  # Index of the first such step of each alignment.

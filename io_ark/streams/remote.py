@@ -458,22 +458,23 @@ class RemoteSource(FileSource):
         return self._file.read(size, offset)
 
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:
-        """Fill the first buffer from ``offset`` on, and a second buffer with following bytes that were read ahead.
+        """Read bytes of the file from position ``offset`` into the first buffer.
 
-        Return the number of bytes written to the buffers.
+        If there is a second buffer, copy the bytes that follow into it if they have been read ahead. Return the total
+        number of bytes.
         """
         views = [memoryview(target).cast("B") for target in targets]
         needed = len(views[0])
         data = memoryview(self._file.read(needed, offset))
-        filled = len(data)
-        views[0][:filled] = data
-        if filled == needed and len(views) > 1:  # Copy the bytes after the array if they have been read ahead.
+        byte_count = len(data)
+        views[0][:byte_count] = data
+        if byte_count == needed and len(views) > 1:  # The second buffer is optional, so no request is sent for it.
             begin, span = self._file._span
-            position = offset + filled - begin
+            position = offset + byte_count - begin
             tail = span[position : position + len(views[1])] if position >= 0 else b""
             views[1][: len(tail)] = tail
-            filled += len(tail)
-        return filled
+            byte_count += len(tail)
+        return byte_count
 
     def count_remaining(self) -> int:
         return max(0, self._size - self._base - self._at)

@@ -261,7 +261,10 @@ _Form = Literal["keys", "entries", "blocks"]
 
 
 def _close_entries(entries: Entries) -> None:
-    """Close a generator, unless a thread runs it. A thread that waits for a command ends with the process."""
+    """Close a generator, unless another thread is running it.
+
+    That thread waits for a command, and ends with the process.
+    """
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
 

@@ -172,16 +172,21 @@ def compute_variance(total: tuple[float, float], count: int) -> float:
     return total[0] / count - mean * mean
 
 
-def _compute_chunk_variances(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
+def _compute_chunk_variances(
+    signal: Floats, sample_bounds: Integers, sample_counts: Integers, chunk_bounds: Integers
+) -> Doubles:
     """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
 
-    ``edges`` are the bounds of the chunks in ``signal``, ``ready`` is the number of samples of the utterance up to the
-    end of each chunk, and ``bounds`` are the first chunk of each utterance and, last, the number of chunks.
+    Args:
+        signal: (samples,): the audio of all utterances.
+        sample_bounds: (chunks + 1,): index of the first sample of each chunk, and the number of samples.
+        sample_counts: (chunks,): number of samples of the utterance up to the end of each chunk.
+        chunk_bounds: (utterances + 1,): index of the first chunk of each utterance, and the number of chunks.
     """
-    sums = compute_signal_sums(signal, edges).astype(np.float64)
-    for first, end in itertools.pairwise(bounds.tolist()):
+    sums = compute_signal_sums(signal, sample_bounds).astype(np.float64)
+    for first, end in itertools.pairwise(chunk_bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
-    mean_square, mean = (sums / ready[:, None]).T
+    mean_square, mean = (sums / sample_counts[:, None]).T
     variance: Doubles = mean_square - mean**2
     return variance
 

@@ -211,7 +211,7 @@ def interpolate_utterances(
     """Apply :func:`interpolate_smoothly` to several utterances.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
+        features: (rows, 2): the features of all utterances, for which :func:`are_valid_tracks` is true.
         bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1] - 1``.
         options, random, counts: see :func:`interpolate_smoothly`.
 
@@ -227,8 +227,8 @@ def interpolate_utterances(
     return np.stack((features[:, 0], pitch), -1)
 
 
-def has_pitch_or_silence(features: Floats) -> bool:
-    """Return True if features are float32 (rows, 2) and finite, and no pitch (column 1) is negative."""
+def are_valid_tracks(features: Floats) -> bool:
+    """Return True if features are float32 (rows, 2) and finite, and each pitch (column 1) is positive or 0."""
     return (
         features.shape[1] == 2
         and features.dtype == np.float32

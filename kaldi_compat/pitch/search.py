@@ -176,16 +176,16 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
 
 
 def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors (frames,) that scale correlations of ``rows`` to the revised ballast; 1 without revision.
+    """Return the factors (frames,) that scale the correlations of the frames ``rows`` to the revised ballast.
 
-    ``average`` (frames,) is a result of :func:`correlate_frames`.
+    The factors are 1 if no ballast was revised. ``average`` (frames,) is the mean over lags of products of energies.
     """
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ratio = (revised_from + average) / (revised_to + average)
-    # The energy of extremely loud audio overflows, so that the ratio is not a number. Its correlation is not scaled.
+    # The energy of extremely loud audio overflows, so that the ratio is not a number. Such a frame is not scaled.
     is_usable = np.isfinite(ratio) & (ratio >= 0)
     return np.where(is_usable, np.sqrt(np.where(is_usable, ratio, F32(1))), F32(1))
 

@@ -136,19 +136,19 @@ class SpliceStream(ContextStream[SpliceOptions]):
         return splice_inner_frames(features, self.options)
 
 
-def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gather the stored frames from which ``count`` frames, from frame ``first`` (slots,) on, are computed.
+def _gather_stored_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the stored frames, and ``count`` frames of each slot that begin at frame ``first``, (slots,).
 
     Returns:
         start: (slots, 1): index of the first stored frame.
-        times: (slots, count): indices of the frames to compute, clipped to the last received frame.
-        frames: (slots, width, dim): all stored frames.
-        current: (slots, count, dim): the frames with the indices ``times``.
+        indices: (slots, count): indices of the ``count`` frames, clipped to the last received frame.
+        frames: (slots, width, dim): all stored frames, where ``width`` is the largest number of a slot.
+        current: (slots, count, dim): the frames with these indices.
     """
     start = history.to_column(history.start)
-    times = torch.minimum(history.list_indices(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
+    indices = torch.minimum(history.list_indices(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
     frames = history.get_items(history.list_indices(history.start, int((history.end - history.start).max(initial=1))))
-    return start, times, frames, torch.take_along_dim(frames, (times - start).clamp(min=0)[..., None], 1)
+    return start, indices, frames, torch.take_along_dim(frames, (indices - start).clamp(min=0)[..., None], 1)
 
 
 class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
@@ -187,7 +187,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         """Normalize frames by the mean and variance of their windows."""
-        start, times, frames, current = _gather_past_frames(self.history, first, count)
+        start, times, frames, current = _gather_stored_frames(self.history, first, count)
         end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = compute_sliding_windows(times, end, self.options)
         mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
@@ -249,7 +249,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     def _compute(self, first: Counts, count: int) -> Tensor:
         """Normalize frames by their windows, filled up with the statistics of the speaker and then of the corpus."""
         options = self.options
-        offset, times, frames, current = _gather_past_frames(self.history, first, count)
+        offset, times, frames, current = _gather_stored_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         # Without statistics, a count of 1 avoids a division by zero.

@@ -86,15 +86,18 @@ def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
     return arguments | ({high: upper} if upper != model.rate / 2 else {})
 
 
-def _is_torchaudio(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's defaults, not librosa's: reflection, and triangles in Hz as filters."""
+def _has_torchaudio_defaults(model: FeatureModel) -> bool:
+    """Return True if a model has torchaudio's defaults, not librosa's.
+
+    torchaudio pads by reflection, and its mel filters are triangular in Hz.
+    """
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
 def _describe_spectrogram_call(model: FeatureModel) -> str:
     """Return the call of torchaudio or librosa that computes a power or magnitude spectrogram."""
     is_power = model.bins == "power"
-    if _is_torchaudio(model):
+    if _has_torchaudio_defaults(model):
         arguments = _list_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
         return f"torchaudio.transforms.Spectrogram({_format_arguments(arguments)})(waveform)"
     return f"np.abs(librosa.stft(y, {_format_arguments(_list_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
@@ -115,7 +118,7 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -
     if not is_decibels and (model.get("use_log_fbank") or step):
         return ""
     power = {} if is_power else {"power": 1.0}
-    if _is_torchaudio(model) and not is_decibels:
+    if _has_torchaudio_defaults(model) and not is_decibels:
         arguments = (
             _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
         )
@@ -137,7 +140,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
     dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
-    if _is_torchaudio(model):
+    if _has_torchaudio_defaults(model):
         arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
         arguments |= {"n_mels": model.get("num_mel_bins")}
         return f"torchaudio.transforms.MFCC({rate}, n_mfcc={dim}, melkwargs={arguments})(waveform)"

@@ -132,11 +132,11 @@ def _name_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubl
     error = THRESHOLDS.recognized * comparison.values[:, columns].std(0) + comparison.step
     if any((np.abs(mean[columns] - values) <= error).all() for mean in means):
         return "masked with the mean of each column"
-    return _name_constant(comparison, values - comparison.aligned_features[row][columns])
+    return _describe_offset(comparison, values - comparison.aligned_features[row][columns])
 
 
-def _name_constant(comparison: Comparison, difference: Doubles) -> str:
-    """Describe a difference (n,) of array and features if it is constant, such as "plus 1". Otherwise, return ""."""
+def _describe_offset(comparison: Comparison, difference: Doubles) -> str:
+    """Return a description such as "plus 1" if array minus features, (n,), is constant within the limit, or else ""."""
     constant = float(np.median(difference))
     is_constant = (np.abs(difference - constant) <= comparison.limit).all()
     return f"{'plus' if constant > 0 else 'minus'} {abs(constant):.4g}" if is_constant else ""
@@ -248,4 +248,4 @@ def _describe_column(comparison: Comparison, column: int, values: Doubles, featu
     same = np.flatnonzero(_mark_equal_frames(comparison, column_values, features.T))
     if len(same):
         return f"repeats column {same[np.abs(same - column).argmin()] + comparison.first_column}"
-    return _name_constant(comparison, column_values - features[:, column])
+    return _describe_offset(comparison, column_values - features[:, column])

@@ -305,16 +305,19 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return [lifter] for the smallest lifter from 2 to 99 that fits the deviations of the columns, or else []."""
+        """Return [lifter] for the smallest lifter from 2 to 99 that explains the standard deviations of the columns.
+
+        Return [] if no lifter explains them. The first column is not compared, and the factor of all columns is free.
+        """
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
         rows = self.sheet.rows[: len(inside)][inside]
         with np.errstate(divide="ignore", invalid="ignore"):
-            sizes = (values[rows].std(0) / features[rows].std(0))[1:]
+            ratios = (values[rows].std(0) / features[rows].std(0))[1:]
         for lifter in range(2, 100):
-            weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(sizes) + 1) / lifter)
-            if np.ptp(sizes - weights * sizes[0] / weights[0]) < 1e-3 * sizes.max():
+            weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(ratios) + 1) / lifter)
+            if np.ptp(ratios - weights * ratios[0] / weights[0]) < 1e-3 * ratios.max():
                 return [lifter]
         return []
 
@@ -448,7 +451,10 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first column that the features give."""
+    """Return the index of the array's first column that is computed from the features.
+
+    An arrangement such as deltas computes all columns from the features, so the index is 0.
+    """
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 

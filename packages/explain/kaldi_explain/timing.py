@@ -106,25 +106,27 @@ class Pattern:
         step = max(int(0.005 * source.rate), 1)
         energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
         bands_of_steps = _decorrelate_bands(energies, max(1, round(shift / step)))
-        independent = min(1.0, shift / (0.0125 * source.rate))  # Frames less than 12.5 ms apart depend on each other.
-        count, timings, min_distance = len(self.rows), list[Timing](), 3
+        independent_share = min(
+            1.0, shift / (0.0125 * source.rate)
+        )  # Frames less than 12.5 ms apart depend on each other.
+        count, timings, min_distance = len(self.rows), list[Timing](), 3  # The distance is a number of rows.
         total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
         lags = np.arange(total - count + 1)
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
             centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
-            # An energy belongs to the middle of 5 steps.
+            # An energy is computed from 5 steps of audio, and belongs to the middle of these steps.
             positions = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlate_at_lags(self.components, self.rows, bands)
-            inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
-            # An array of the whole audio rarely begins late or early, so each frame of shift costs 2% of the score.
-            scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else inside
+            is_inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
+            # An array of the whole audio rarely begins late or early, so each frame of delay costs 2% of the score.
+            scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else is_inside
             for _ in range(6):
                 lag = int(scores.argmax())
                 scores[max(lag - min_distance, 0) : lag + min_distance + 1] = 0
-                inside_rows = bands[:, lag : lag + count][:, self.rows]
-                score = compute_explained_share(self.components[:, self.rows], inside_rows, independent)
+                selected_bands = bands[:, lag : lag + count][:, self.rows]
+                score = compute_explained_share(self.components[:, self.rows], selected_bands, independent_share)
                 timings.append(Timing(shift, float(centers[lag]), score, is_whole))
         timings.sort(key=lambda timing: -timing.score)
         best = timings[0]

@@ -116,9 +116,9 @@ def _to_str(value: Any) -> str | None:
 
 
 def _to_int(value: Any) -> int | None:
-    """Return an integer of 32 bits, or None for any other value. A float has no ``__index__``, so it is refused."""
-    number = operator.index(value) if hasattr(value, "__index__") else 2**31
-    return number if -(2**31) <= number < 2**31 else None
+    """Convert an integer to int. Return None for other types, such as float, and for more than 32 bits."""
+    number = operator.index(value) if hasattr(value, "__index__") else None
+    return number if number is not None and -(2**31) <= number < 2**31 else None
 
 
 def _to_float(value: Any) -> float | None:
