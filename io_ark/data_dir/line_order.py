@@ -44,9 +44,12 @@ def get_sort_key(line: bytes) -> bytes:
 
 
 def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
-    """Sort the lines of several files (iterables of chunks) by their bytes or by ``key``, stably, and add missing newlines."""
+    """Sort the lines of several files (iterables of chunks) by their bytes or by ``key``, stably, and add missing newlines.
+
+    The newline is not compared, so a line precedes the lines that continue it, even with a tab, which is less than a newline.
+    """
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):
         lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
-    lines.sort(key=key)
+    lines.sort(key=key or operator.itemgetter(slice(-1)))
     return lines

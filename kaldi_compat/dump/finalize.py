@@ -216,7 +216,7 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
         return plan.count
     # Kaldi's scripts count the lines of utt2spk, which utils/validate_data_dir.sh has compared with wav.scp before.
     with open(path, "rb") as file:
-        return max(plan.count, sum(1 for line in file))
+        return max(plan.count, sum(1 for line in file if not line.isspace()))
 
 
 def format_frame_shift(conf: str) -> str:

@@ -312,9 +312,12 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 
 
 def _convert_integers(label: object) -> Tensor | None:
-    """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels."""
+    """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels.
+
+    An empty sequence has no integers, but is converted too, whatever its type.
+    """
     if isinstance(label, Tensor):
-        is_integer = not (label.is_floating_point() or label.is_complex())
+        is_integer = not (label.is_floating_point() or label.is_complex()) or label.numel() == 0
         return label.to(torch.int64) if label.ndim == 1 and is_integer else None
     if not isinstance(label, (list, tuple, np.ndarray)):
         return None
@@ -324,7 +327,7 @@ def _convert_integers(label: object) -> Tensor | None:
         array = np.asarray(label)
     except ValueError:  # NumPy cannot make an array of a ragged list.
         return None
-    if isinstance(label, (list, tuple)) and not label:  # NumPy gives an empty list the type float64.
+    if array.size == 0:  # NumPy gives an empty list the type float64, and torch float32.
         array = array.astype(np.int64)
     fits_int64 = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
     return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits_int64 else None

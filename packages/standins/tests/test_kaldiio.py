@@ -550,6 +550,12 @@ def test_pickles_of_plain_values_are_read(protocol: int, tmp_path: Path) -> None
                 same(array, PLAIN["arrays"][key])
 
 
+@pytest.mark.parametrize("protocol", [0, 1])
+def test_a_pickle_that_could_not_be_read_is_not_written(protocol: int, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="pass protocol=2"):
+        files_of(ours, tmp_path, {"a": [1]}, write_function="pickle", write_kwargs={"protocol": protocol})
+
+
 class Harmful:
     """Pickled as a call of a function."""
 
@@ -572,6 +578,12 @@ def test_pickles_run_no_code(value: Any, tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "harmed").exists()
     with pytest.raises(FormatError, match="cannot pickle"):
         ours.save_ark(f"{tmp_path}/q", {"a": [value]}, write_function="pickle")
+
+
+@pytest.mark.parametrize("name", ["dtype", "scalar", "_frombuffer"])
+def test_functions_with_names_of_numpy_in_other_modules_are_refused(name: str) -> None:
+    with pytest.raises(FormatError, match=f"a pickle names other.{name}: "):
+        read_pickle(BytesSource(b"\x80\x02cother\n" + name.encode() + b"\nU\x02f4\x85R."))
 
 
 def test_pickle_of_a_complex_number_is_read(tmp_path: Path) -> None:

@@ -112,6 +112,11 @@ def test_speakers_are_grouped_in_the_order_in_which_they_appear(pairs: list[tupl
     assert [line.split() for line in spk2utt] == expected
 
 
+def test_a_line_precedes_the_lines_that_continue_it() -> None:
+    """LC_ALL=C sort does not compare newlines, which are larger than tabs."""
+    assert sort_lines([[b"a\tb\na b\n"], [b"a\n", b"a\x01"]]) == [b"a\n", b"a\x01\n", b"a\tb\n", b"a b\n"]
+
+
 def test_blanks_before_a_number_are_not_counted_as_digits() -> None:
     assert lists._parse_integer(20 * " " + "-12a") == -12
 

@@ -166,6 +166,12 @@ def test_status_follows_the_95_percent_rule(tmp_path: Path, bad: int, status: in
     assert dump(data) == status
 
 
+def test_blank_lines_at_the_end_of_utt2spk_are_no_utterances(data: Path) -> None:
+    with open(data / "utt2spk", "a") as file:
+        file.write("\n \n")
+    assert "lists 14 utterances" not in said_by(data)
+
+
 def test_segments_are_cut_as_extract_segments_cuts(data: Path, tmp_path: Path) -> None:
     write_wav(data / "wav" / "long.wav", audio(80000, 1))
     write_wav(data / "wav" / "two.wav", audio(40000, 2, channels=2))

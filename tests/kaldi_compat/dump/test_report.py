@@ -83,6 +83,12 @@ def test_every_chart_and_picture_has_named_axes_with_units(data: Path) -> None:
     assert "time in seconds" in page and "duration in seconds" in page
 
 
+def test_pictures_count_frames_if_the_frame_shift_is_unknown(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "get_shift", lambda plan: "")
+    page = page_of(data)
+    assert ">frame (dark" in page and "time in seconds" not in page
+
+
 def test_page_is_self_contained_and_fits_phones_and_dark_screens(data: Path) -> None:
     sorted((data / "wav").iterdir())[0].unlink()
     page = page_of(data, status=1)

@@ -30,13 +30,14 @@ _CONTAINERS = (list, tuple, set, frozenset)
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     """Write the tag ``PKL`` and the pickle of a plain value. ``options`` are keyword arguments of ``pickle.dumps``.
 
-    :func:`read_pickle` cannot read a pickle of protocol 0 or 1.
-
     Raises:
-        FormatError: the value is not plain, so :func:`read_pickle` would refuse it.
+        FormatError: the value is not plain, or the protocol is 0 or 1, so :func:`read_pickle` would refuse the pickle.
     """
     _check_plain(value)
-    sink.write(b"PKL" + pickle.dumps(value, **dict(options)))
+    data = pickle.dumps(value, **dict(options))
+    if not data.startswith(pickle.PROTO):  # Only pickles of protocol 2 or later name their protocol.
+        raise FormatError("a pickle of protocol 0 or 1 could not be read: pass protocol=2 or larger")
+    sink.write(b"PKL" + data)
 
 
 def _check_plain(value: Any) -> None:

@@ -181,7 +181,10 @@ def test_sequences_of_labels_of_any_integers_are_padded(dtype: Any) -> None:
     assert stacked.tolist() == [[1, 0, 1], [1, -100, -100], [0, -100, -100]]
 
 
-@pytest.mark.parametrize(("labels", "shape"), [([[1, 2], []], (2, 2)), ([[], ()], (2, 0)), ([[], ["a"]], None)])
+@pytest.mark.parametrize(("labels", "shape"), [
+    ([[1, 2], []], (2, 2)), ([[], ()], (2, 0)), ([[], ["a"]], None), ([[1, 2], np.array([])], (2, 2)),
+    ([np.array([1]), torch.tensor([])], (2, 1)),
+])  # fmt: skip
 def test_an_empty_list_is_a_sequence_of_integers(labels: list[Any], shape: tuple[int, int] | None) -> None:
     collated: Any = collate([item(torch.zeros(3), label=label) for label in labels]).labels
     if shape is None:
