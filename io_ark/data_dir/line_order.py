@@ -10,6 +10,9 @@ from itertools import chain, islice
 from io_ark.data_dir.line_chunks import read_chunks, split_lines
 from io_ark.data_dir.line_fields import get_column
 
+# Without bytes below a newline, such as tabs, lines have the same order with and without their newlines.
+_FROM_NEWLINE = bytes(range(ord("\n"), 256))
+
 
 def find_unsorted_key(keys: list[bytes], previous: bytes | None) -> int:
     """Return the number, counted from 1, of the first key that is not larger than the key before; 0 if the keys increase.
@@ -51,5 +54,7 @@ def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] |
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):
         lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
-    lines.sort(key=key or operator.itemgetter(slice(-1)))
+        if key is None and chunk.translate(None, _FROM_NEWLINE):
+            key = operator.itemgetter(slice(-1))
+    lines.sort(key=key)
     return lines

@@ -226,7 +226,10 @@ def _suggest_remedy(name: str, feature: str) -> str:
 
 
 def _describe_other_command(argv: Sequence[str]) -> str:
-    """Return what ``info``, ``programs``, ``--help`` or ``--version`` prints. Raise UsageError for other arguments."""
+    """Return the text that ``info``, ``programs``, ``--help`` or ``--version`` prints.
+
+    Raise UsageError for other arguments.
+    """
     options = argv[1:] if argv and argv[0] in ("info", "programs") else argv
     if options and options[0] in ("--help", "-h"):
         return PROGRAM_USAGE

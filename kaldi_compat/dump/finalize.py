@@ -297,7 +297,7 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
 
 
 def _join_files(sources: Sequence[Path], target: Path) -> None:
-    """Write the contents of the files ``sources``, one after the other, to ``target``."""
+    """Join the contents of the files ``sources`` in the file ``target``."""
     with open_whole_file(target) as out:
         for source in sources:
             for chunk in read_in_chunks(source):

@@ -39,7 +39,7 @@ def main(options: Options, source: str, target: str) -> int:
                 logger.warning("Zero iVector")
         ratios.extend(block_ratios.tolist())
         factors = np.where(block_ratios == 0, 1, (1.0 / block_ratios.astype(np.float64)).astype(np.float32))
-        # The factor of a vector of infinite length is 0. As in BLAS, a factor of 0 sets infinite elements to 0, too.
+        # The factor of a vector of infinite length is 0. As in BLAS, a factor of 0 also sets infinite elements to 0.
         scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 
