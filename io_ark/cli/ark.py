@@ -236,7 +236,7 @@ COMMANDS = {
         "listing.grep",
         _declare_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters"),
         _declare_argument("-v", "--invert", action="store_true", help="list the entries that do not match"),
-        _declare_argument("pattern", metavar="PATTERN", help="regular expression that is searched in the key"),
+        _declare_argument("pattern", metavar="PATTERN", help="regular expression to search for in the keys"),
         _TABLES,
     ),
     "show": _declare_command(

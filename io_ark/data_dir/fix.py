@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Container, Iterable
 from itertools import groupby, islice
 
@@ -31,6 +32,7 @@ MEASURED_FILES = ("utt2dur", "utt2num_frames")
 # Files that can be computed from other files, so that a key with two values causes only a warning.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
+_LINE_END_RETURN = re.compile(rb"\r(?=\n|\Z)")  # The last line of a file may lack its newline.
 _RETURN = "ends with a carriage return: remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
 _EMPTY = "is empty: remove the file, or make the file again"
@@ -127,7 +129,7 @@ class _Fix:
     def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
 
-        With ``strip_cr``, remove carriage returns before newlines, and accept a carriage return at the end of the file.
+        With ``strip_cr``, remove carriage returns at the ends of lines.
         """
         path = self.stage.find(name)
         refuse_byte_order_mark(path)
@@ -142,9 +144,9 @@ class _Fix:
                     raise DataDirError(_RETURN, path, line_number, get_field(line))
                 if has_channel and len(split_fields(line)) > 4:
                     raise DataDirError(_CHANNEL, path, line_number, get_field(line))
-            return_count += chunk.count(b"\r\n") if self.strip_cr else 0
+            return_count += len(_LINE_END_RETURN.findall(chunk)) if self.strip_cr else 0
         if return_count:
-            self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in read_chunks(path)))
+            self.stage.write(name, (_LINE_END_RETURN.sub(b"", chunk) for chunk in read_chunks(path)))
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:

@@ -15,14 +15,14 @@ from kaldi_compat.cli.objects import Indices, Matrix
 _ADVICE = "remove the utterance, or compute its features again, with --dither=1 if its audio has digital silence"
 # Messages, with ``%s`` for the key of the entry.
 NEW_STATISTICS = (
-    "The statistics of utterance %s hold NaN or infinite values, because its features or weights do, or exceed 1e19: "
-    f"{_ADVICE}"
+    "The statistics of utterance %s contain NaN or infinite values, because its features or weights do, "
+    f"or exceed 1e19: {_ADVICE}"
 )
 GIVEN_STATISTICS = (
-    "The statistics of %s hold NaN or infinite values, and therefore the normalized features do: compute the "
+    "The statistics of %s contain NaN or infinite values, and therefore the normalized features do: compute the "
     "statistics again from features without such values"
 )
-NORMALIZED_FEATURES = f"The normalized features of utterance %s hold NaN or infinite values: {_ADVICE}"
+NORMALIZED_FEATURES = f"The normalized features of utterance %s contain NaN or infinite values: {_ADVICE}"
 
 
 class FiniteCheck:

@@ -154,7 +154,7 @@ def _check_preset(preset: Preset, options: argparse.Namespace) -> int:
         max_difference = max(max_difference, float(differences.max(initial=0.0)))
         difference_sum, count = difference_sum + float(differences.sum()), count + differences.size
         if not np.isfinite(differences).all():
-            print(f"{label}: the features hold NaN or infinite values")
+            print(f"{label}: the features contain NaN or infinite values")
             return DIFFERENT_STATUS
     is_same = max_difference <= options.tolerance
     verdict = "the same" if is_same else "different"

@@ -44,7 +44,7 @@ def test_carriage_returns_are_removed_and_counted(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     data = directory(tmp_path / "data")
     (data / "text").write_bytes(b"u0000 x\r\nu0001 a\rb\nu0002 y\r\n")
-    (data / "utt2uniq").write_bytes(b"u0002 x\r\nu0001 y\r\nu0000 z\r\n")
+    (data / "utt2uniq").write_bytes(b"u0002 x\r\nu0001 y\r\nu0000 z\r")
     assert scripts.run_data_command(["fix", "data"]) == 1
     assert "data/text:1: u0000: ends with a carriage return: " in capfd.readouterr().err
     assert scripts.run_data_command(["fix", "--strip-cr", "data"]) == 0

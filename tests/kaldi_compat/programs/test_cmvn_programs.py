@@ -23,14 +23,14 @@ def test_without_means_compressed_matrices_are_copied_unchanged() -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("compute-cmvn-stats ark:in.ark ark:out", "The statistics of utterance b hold NaN or infinite values, because"),
-        ("compute-cmvn-stats --spk2utt=ark:spk2utt ark:in.ark ark:out", "The statistics of utterance b hold NaN"),
-        ("compute-cmvn-stats ark:in.ark out", "The statistics of utterance b hold NaN"),
-        ("apply-cmvn ark:cmvn.ark ark:in.ark ark:out", "The statistics of b hold NaN or infinite values, and there"),
-        ("apply-cmvn cmvn ark:in.ark ark:out", "The statistics of cmvn hold NaN"),
-        ("apply-cmvn-online good ark:in.ark ark:out", "The normalized features of utterance b hold NaN or infinite"),
+        ("compute-cmvn-stats ark:in.ark ark:out", "The statistics of utterance b contain NaN or infinite values, "),
+        ("compute-cmvn-stats --spk2utt=ark:spk2utt ark:in.ark ark:out", "The statistics of utterance b contain NaN"),
+        ("compute-cmvn-stats ark:in.ark out", "The statistics of utterance b contain NaN"),
+        ("apply-cmvn ark:cmvn.ark ark:in.ark ark:out", "The statistics of b contain NaN or infinite values, and there"),
+        ("apply-cmvn cmvn ark:in.ark ark:out", "The statistics of cmvn contain NaN"),
+        ("apply-cmvn-online good ark:in.ark ark:out", "The normalized features of utterance b contain NaN or infinite"),
         ("apply-cmvn-online --spk2utt=ark:spk2utt good ark:in.ark ark:out", "The normalized features of utterance b"),
-        ("apply-cmvn-sliding ark:in.ark ark:out", "The normalized features of utterance b hold NaN"),
+        ("apply-cmvn-sliding ark:in.ark ark:out", "The normalized features of utterance b contain NaN"),
     ],
 )
 def test_values_that_are_not_finite_give_one_warning_for_a_table(command: str, message: str) -> None:
@@ -57,7 +57,7 @@ def test_statistics_that_are_not_finite_are_named_and_not_an_utterance(command: 
     save("in.ark", {"a": np.ones((9, 2), np.float32)})
     io_ark.save("stats", np.array([[3.0, np.nan, 2.0], [9.0, 16.0, 0.0]]), kind="double-matrix")
     (warning,) = [line for line in log_of(f"{command} stats ark:in.ark ark:out").splitlines() if "WARNING" in line]
-    assert "The statistics of stats hold NaN" in warning and warning.endswith("from features without such values")
+    assert "The statistics of stats contain NaN" in warning and warning.endswith("from features without such values")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_statistics_that_overflow_or_have_infinite_weights_give_a_warning(cause:
     kaldiio.save_ark("weights.ark", weights)
     said = log_of(f"compute-cmvn-stats --weights=ark:weights.ark ark:in.ark {target}")
     (warning,) = [line for line in said.splitlines() if "WARNING" in line]
-    assert "The statistics of utterance b hold NaN or infinite values, because its features or weights do" in warning
+    assert "The statistics of utterance b contain NaN or infinite values, because its features or weights do" in warning
 
 
 def test_a_skipped_dimension_gets_no_negative_zero_as_in_kaldi() -> None:
