@@ -184,6 +184,11 @@ def test_utterances_come_in_order() -> None:
     assert [len(track) for _, track in tracks] == [constants.count_frames(length) for length in lengths]
 
 
+@pytest.mark.parametrize("preemphasis", [0.0, 0.5])
+def test_no_utterances_give_no_tracks(preemphasis: float) -> None:
+    assert track_pitches([], preemphasis_coefficient=preemphasis) == []
+
+
 def test_a_factor_on_the_audio_does_not_matter() -> None:
     np.testing.assert_array_equal(track_pitch(speech()), track_pitch(speech() / 32768))
 
