@@ -29,23 +29,23 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_counts: Array) -> Array:
-    """Return the energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
+    """Return the log energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean.
 
     Args:
-        log_energy: (..., T), zero after the last valid frame.
+        log_energy: (..., frames), zero after the last valid frame.
         options: options of the detector.
-        frame_counts: (..., 1): number of valid frames.
+        frame_counts: (..., 1): number of valid frames; 0 counts as 1.
     """
     xp = get_namespace(log_energy)
-    real = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
+    precision = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
         total = compute_plain_sum(log_energy)[..., None]
     else:
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
-    if scale := float(real(options.vad_energy_mean_scale)):  # For a scale of 0, infinite energies would give NaN.
+    if scale := float(precision(options.vad_energy_mean_scale)):  # 0 times an infinite mean would be NaN.
         mean_part = scale * total / astype(xp.clip(frame_counts, 1, None), log_energy.dtype)
-    threshold: Array = mean_part + float(real(options.vad_energy_threshold))
+    threshold: Array = mean_part + float(precision(options.vad_energy_threshold))
     return threshold
 
 
@@ -55,7 +55,8 @@ def compute_vad(
 ) -> Array:
     """Detect the voiced frames by their log energy (Kaldi: ComputeVadEnergy).
 
-    A frame is voiced if enough frames around it exceed a threshold: a constant plus a fraction of the mean log energy.
+    A frame is voiced if a sufficient share of the frames around it exceeds a threshold: a constant plus a fraction of
+    the mean log energy.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
