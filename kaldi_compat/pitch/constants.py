@@ -93,9 +93,9 @@ class PitchConstants:
         margin = options.upsample_filter_width / (2.0 * rate)
         first_lag = math.ceil(rate * (1.0 / as_float32(options.max_f0) - margin))
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
-        lags = last_lag - first_lag + 1
+        num_lags = last_lag - first_lag + 1
         seconds = _compute_lags(options)
-        weights, is_inside = _make_interpolation_weights(seconds, first_lag, lags, options)
+        weights, is_inside = _make_interpolation_weights(seconds, first_lag, num_lags, options)
         window, shift = options.window_size, options.window_shift
         span = window + last_lag
         squared_log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
@@ -118,7 +118,7 @@ class PitchConstants:
             ballast_online=options.nccf_ballast_online,
             recompute_frame=options.recompute_frame,
             first_lag=first_lag,
-            lags=lags,
+            lags=num_lags,
             step=float(squared_log_ratio * np.float32(options.penalty_factor)),
             soft_min_f0=as_float32(options.soft_min_f0),
             seconds=seconds,
@@ -182,21 +182,21 @@ def _compute_lags(options: PitchOptions) -> Floats:
 
 
 def _make_interpolation_weights(
-    seconds: Floats, first_lag: int, lags: int, options: PitchOptions
+    seconds: Floats, first_lag: int, num_lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Compute the weights that interpolate the correlation from whole lags to the lags of the states.
 
     Args:
         seconds: (states,): lags of the states in seconds.
-        first_lag, lags: the first whole lag in resampled samples, and the number of whole lags.
+        first_lag, num_lags: the first whole lag in resampled samples, and the number of whole lags.
         options: options of the tracker.
 
     Returns:
-        Weights (lags, states), and a mask (lags, states) of the weights in the filters. Weights outside are 0.
+        Weights (num_lags, states), and a mask (num_lags, states) that is True in the filters. Other weights are 0.
     """
     rate = np.float32(options.resample_frequency)
-    indices = np.arange(lags, dtype=np.float32)[:, None]  # Whole lags minus ``first_lag``, in samples.
-    offset = seconds + np.float32(-first_lag) / rate
+    indices = np.arange(num_lags, dtype=np.float32)[:, None]  # Whole lags minus ``first_lag``, in samples.
+    offset = seconds + np.float32(-first_lag) / rate  # Lags of the states minus ``first_lag``, in seconds.
     cutoff = as_float32(float(rate) * 0.5)
     half_width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
     is_inside = indices >= np.ceil(rate * (offset - half_width))
@@ -208,8 +208,8 @@ def _make_interpolation_weights(
 def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
     """Return the impulse response of a low-pass filter, a sinc with a Hanning window, at ``times`` (any shape).
 
-    The filter is zero outside of ``-num_zeros / (2 * cutoff)`` to ``num_zeros / (2 * cutoff)``. The sinc, the window
-    and the result are float32, as in Kaldi.
+    The response is zero at ``num_zeros / (2 * cutoff)`` or more before and after the center. The sinc, the window and
+    the result are rounded to float32, as in Kaldi.
 
     Args:
         times: times in seconds, float32. The center of the filter is at 0.

@@ -51,7 +51,7 @@ class PitchFrames:
     # for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
     groups: Groups  # (rows,): group of each row, which decides the order of its sums: see :func:`group_rows`.
-    ready: Integers  # (chunks,): number of known frames of the utterance after each chunk.
+    frame_counts: Integers  # (chunks,): number of known frames of the utterance after each chunk.
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
@@ -88,12 +88,13 @@ def split_into_frames(
     """
     bounds, chunk_begins, chunk_ends = _divide_into_chunks(lengths, constants.chunk, ends)
     utterance, last_chunks = np.repeat(np.arange(len(lengths)), np.diff(bounds)), bounds[1:] - 1
-    total = constants.count_resampled(lengths, finished=True)
+    total_samples = constants.count_resampled(lengths, finished=True)
     sample_counts = constants.count_resampled(chunk_ends, finished=False)
-    sample_counts[last_chunks] = np.maximum(total, _take_previous(sample_counts, bounds)[last_chunks])
-    counts = constants.count_available_frames(total, finished=True)
-    frame_counts = np.minimum(constants.count_available_frames(sample_counts, finished=False), counts[utterance])
-    frame_counts[last_chunks] = counts
+    sample_counts[last_chunks] = np.maximum(total_samples, _take_previous(sample_counts, bounds)[last_chunks])
+    total_frames = constants.count_available_frames(total_samples, finished=True)
+    frame_counts = constants.count_available_frames(sample_counts, finished=False)
+    frame_counts = np.minimum(frame_counts, total_frames[utterance])
+    frame_counts[last_chunks] = total_frames
     chunks = _Chunks(bounds, sample_counts, frame_counts)
 
     outputs = _take_previous(sample_counts, bounds), sample_counts  # First sample, and index after the last sample.
@@ -103,13 +104,13 @@ def split_into_frames(
         check_finite(signal)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ballast, revised = _compute_ballasts(signal, chunks, constants)
-    groups, rows = group_rows(chunks.new_frame_counts), np.concatenate(([0], np.cumsum(counts)))
+    groups, rows = group_rows(chunks.new_frame_counts), np.concatenate(([0], np.cumsum(total_frames)))
     first, shift, sizes = constants.start, constants.shift, sample_counts[last_chunks]
     if constants.preemphasis != 0:  # Kaldi applies preemphasis to each frame, so that frames no longer share samples.
-        pairs = zip(np.split(signal, np.cumsum(sizes))[:-1], counts.tolist(), strict=True)
+        pairs = zip(np.split(signal, np.cumsum(sizes))[:-1], total_frames.tolist(), strict=True)
         frames = [preemphasize_frames(audio, first, count, constants) for audio, count in pairs]
         signal = np.concatenate([signal[:0], *frames])
-        first, shift, sizes = 0, constants.span, counts * constants.span
+        first, shift, sizes = 0, constants.span, total_frames * constants.span
     begins = np.cumsum(sizes) - sizes
     return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, groups, frame_counts)
 
@@ -146,8 +147,8 @@ def _divide_into_chunks(
     step = chunk_size or max(1, int(lengths.max(initial=0)))
     chunk_counts = -(-lengths // step) + 1
     bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
-    begins, limits = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
-    begins = (np.arange(bounds[-1]) - begins) * step
+    first_chunks, limits = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
+    begins = (np.arange(bounds[-1]) - first_chunks) * step
     return bounds, np.minimum(begins, limits), np.minimum(begins + step, limits)
 
 
@@ -217,7 +218,7 @@ def _compute_chunk_variances(signal: Floats, chunks: _Chunks) -> Doubles:
 
 
 def _compute_frame_variances(signal: Floats, chunks: _Chunks, constants: PitchConstants) -> Doubles:
-    """Return the variance (frames,) of each utterance's audio up to the end of each frame.
+    """Return the variance (rows,) of each utterance's audio up to the end of each frame.
 
     As in Kaldi, the sums for the frames of a chunk continue from the sums of the earlier chunks, each of which was
     added as a whole. ``signal`` (samples,) is the resampled audio of all utterances.
@@ -231,7 +232,8 @@ def _compute_frame_variances(signal: Floats, chunks: _Chunks, constants: PitchCo
             total, summed_end = chunk_sums, chunk_start
             while frame < chunks.frame_counts[chunk]:
                 end = min(constants.start + frame * constants.shift + constants.span, length)
-                # A first frame that ends before its chunk, where Kaldi aborts, gets new sums from the first sample on.
+                # The first frames of an utterance may end before the chunk in which they become known. Kaldi aborts on
+                # such audio. Here, their sums start again at the first sample.
                 if end < summed_end:
                     total, summed_end = (0.0, 0.0), 0
                 total, summed_end = add_energy(total, audio[summed_end:end]), end
@@ -254,8 +256,8 @@ def _find_changes_of_ballast(
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
     Kaldi searches the first ``recompute_frame`` frames of an utterance again when they are known, or at the end of
-    shorter audio. It revises their ballasts if the variance has changed since one of them was computed. Both results
-    are 0 for frames whose ballast is not revised.
+    shorter audio. It revises their ballasts if the variance has changed by more than ``_ENERGY_CHANGE`` since one of
+    them was computed. Both results are 0 for frames whose ballast is not revised.
 
     Args:
         variance: (chunks,): variance from which the ballast of the new frames of each chunk is computed.
@@ -288,7 +290,7 @@ def _find_changes_of_ballast(
 
 
 def _compute_revised_ballast(variance: npt.NDArray[Any], constants: PitchConstants) -> Floats:
-    """Return the ballast for each variance. Its energy is rounded to float32, as Kaldi does in the second search."""
+    """Return the ballast for each variance. The energy is rounded to float32, as in Kaldi's second search."""
     energy: Floats = variance.astype(F32) * F32(constants.window)
     return (energy.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 
@@ -314,7 +316,7 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
 
     Args:
         signal: (samples,): resampled audio. Samples of frames before or after the audio become zero.
-        first: index of the first frame's first sample. It may be negative.
+        first: index of the first frame's first sample, which may be negative. Frame ``i`` starts ``i * shift`` later.
         count: number of frames.
         constants: the tracker's numbers and tables.
     """

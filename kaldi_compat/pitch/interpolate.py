@@ -228,7 +228,10 @@ def interpolate_utterances(
 
 
 def can_interpolate_together(features: Floats) -> bool:
-    """Return True if :func:`interpolate_utterances` takes features: float32 (rows, 2), finite, no negative pitches."""
+    """Return True if :func:`interpolate_utterances` can interpolate features.
+
+    They must be finite float32 numbers of shape (rows, 2), and no pitch (column 1) may be negative.
+    """
     return (
         features.shape[1] == 2
         and features.dtype == np.float32

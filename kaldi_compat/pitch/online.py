@@ -66,7 +66,7 @@ class Analysis:
 
 
 def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Return the cheapest paths through the first ``count`` frames. None is traced, so ``nccf`` is undefined."""
+    """Return the cheapest paths through the first ``count`` frames. No path is traced, so ``nccf`` is undefined."""
     lattice = Lattice.allocate(constants, count)
     search_paths(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
     return lattice
@@ -104,7 +104,8 @@ def compute_first_pass_features(
         generator: source of the noise on the deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
 
     Returns:
-        Features (frames, dim), with the columns of :func:`~kaldi_compat.pitch.process.process_pitch`.
+        Features (frames + delay, dim), with the columns of :func:`~kaldi_compat.pitch.process.process_pitch`, or
+        (0, dim) if there are no frames.
     """
     total = int(analysis.frames.rows[-1])
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
@@ -137,7 +138,7 @@ def trace_online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tu
         return
     # The end of the audio is known when the last samples arrive, so the chunk with the last samples and the empty chunk
     # after it are processed in one step.
-    chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
+    chunks = [(end, False) for end in dict.fromkeys(frames.frame_counts[:-2].tolist()) if end > 0]
     for end, is_finished in [*chunks, (total, True)]:
         if is_finished or end >= options.recompute_frame:
             lattice = analysis.final

@@ -229,7 +229,7 @@ def _check_track(features: Array, lengths: Any) -> None:
 
 
 def can_process_together(features: npt.NDArray[Any]) -> bool:
-    """Return True if :func:`process_utterances` takes features: float32 (rows, 2) with positive pitches (column 1)."""
+    """Return True if features are float32 (rows, 2) with positive pitches (column 1), as process_utterances() needs."""
     return features.dtype == np.float32 and features.shape[1] == 2 and bool((features[:, 1] > 0).all())
 
 

@@ -292,7 +292,7 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
 
 
 def count_undecided_frames(predecessors: States, max_frames: int) -> int:
-    """Count the undecided frames without the last frame, which is always undecided (Kaldi: ComputeLatency).
+    """Return the number of undecided frames before the last frame, which is always undecided (Kaldi: ComputeLatency).
 
     A frame is undecided if the cheapest paths to the states of the last frame pass through different states of the
     frame. Paths do not cross, so only the paths to the lowest and to the highest state are followed.

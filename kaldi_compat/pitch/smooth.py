@@ -20,11 +20,11 @@ __all__ = ["smooth_pitch"]
 
 
 def compute_moving_means(values: Floats, size: int) -> Floats:
-    """Return the mean of the ``size`` (odd) values around each of ``values`` (n,): (n,), constant near both ends.
+    """Return the moving mean (n,) of ``values`` (n,) over windows of ``size`` values, an odd number.
 
-    As in Kaldi, the windows skip the value after the first window: this value is later subtracted from the running
-    mean, but never added. The mean is updated in float32 from left to right, so rounding errors grow along an
-    utterance.
+    Near both ends, the mean is constant. As in Kaldi, the windows skip the value after the first window: this value is
+    later subtracted from the running mean, but never added. The mean is updated in float32 from left to right, so
+    rounding errors grow along an utterance.
     """
     middle = (size - 1) // 2
     first_mean = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
@@ -100,9 +100,9 @@ def smooth_pitch(
 
 
 def can_smooth_together(features: npt.NDArray[Any]) -> bool:
-    """Return True if :func:`smooth_utterances` takes features (rows, columns), which must be float32.
+    """Return True if features (rows, columns) have the form that :func:`smooth_utterances` needs.
 
-    The probabilities must be in 0 to 1, and the pitches at least 2**-126, the smallest normal float32 number.
+    They are float32, the probabilities are from 0 to 1, and the pitches are positive and not subnormal.
     """
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False

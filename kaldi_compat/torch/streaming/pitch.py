@@ -133,7 +133,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         final: bool | Tensor | Sequence[bool] = False,
         generator: Generator | None = None,
     ) -> ChunkFrames:
-        """Store the generator for :meth:`_advance`, and process the chunk."""
+        """Store the generator for :meth:`_advance`, and return the frames that the base class computes."""
         self._generator = generator
         return super()._take(chunk, lengths, final=final)
 
@@ -151,7 +151,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
-        """Return the number of output frames for ``frames`` input frames (slots,): ``delay`` more, or 0 for 0."""
+        """Return the number of output frames (slots,): ``frames + delay``, or 0 for slots without input frames."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:
@@ -197,7 +197,7 @@ class Tracker:
         ``finished`` is True for the last samples of the utterance, which decide all frames.
 
         Raises:
-            AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
+            AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
         """
         resampled = self._resampler.take_samples(samples, finished=finished)
         check_finite(resampled)
@@ -230,7 +230,7 @@ class Tracker:
             ballast=compute_ballast(variances, constants),
             revised=None,
             groups=np.zeros(count, np.uint8),  # Add all rows as in groups of four, because chunks must not affect sums.
-            ready=np.array([count]),
+            frame_counts=np.array([count]),
         )
         self._paths.extend(new_frames, 0, count, [len(self._paths) + count])
         self._searched_count = frame_count

@@ -128,33 +128,34 @@ class Schedule(NamedTuple):
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
             samples_in = torch.minimum(constants.chunk * chunks, samples_in)
-        # Columns of ``received`` and ``ready`` are the chunks, and the end of the audio.
-        received = constants.count_resampled(samples_in, finished=False)
-        in_chunks = constants.count_available_frames(received, finished=False)
-        ready = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
-        received = torch.cat((received, end), -1)
+        # The columns of ``sample_counts`` and ``frame_counts`` are the chunks, and the end of the audio.
+        sample_counts = constants.count_resampled(samples_in, finished=False)
+        in_chunks = constants.count_available_frames(sample_counts, finished=False)
+        frame_counts = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
+        sample_counts = torch.cat((sample_counts, end), -1)
         if constants.ballast_online:  # No frame is searched again.
             frame_ends = constants.start + constants.shift * frame_indices + constants.span
-            return cls(ready[:, -1], torch.minimum(frame_ends, end), 0 * lengths, end[:, 0])
-        # The first ``limit`` frames are searched again as soon as they are ready, or at the end of shorter audio.
+            return cls(frame_counts[:, -1], torch.minimum(frame_ends, end), 0 * lengths, end[:, 0])
+        # The first ``limit`` frames are searched again as soon as they are known, or at the end of shorter audio.
         limit = max(0, constants.recompute_frame)
-        repeated_frames = ready[:, -1].clip(None, limit)
-        reached = _find_received_samples(received, ready, torch.arange(limit - 1, limit, device=lengths.device))
-        repeated_samples = torch.where(repeated_frames < max(1, limit), end[:, 0], reached[:, 0])
-        samples = _find_received_samples(received, ready, frame_indices)
-        return cls(ready[:, -1], samples, repeated_frames, repeated_samples)
+        repeated_frames = frame_counts[:, -1].clip(None, limit)
+        last_index = torch.arange(limit - 1, limit, device=lengths.device)
+        samples_at_limit = _find_received_samples(sample_counts, frame_counts, last_index)
+        repeated_samples = torch.where(repeated_frames < max(1, limit), end[:, 0], samples_at_limit[:, 0])
+        samples = _find_received_samples(sample_counts, frame_counts, frame_indices)
+        return cls(frame_counts[:, -1], samples, repeated_frames, repeated_samples)
 
 
-def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
+def _find_received_samples(sample_counts: Tensor, frame_counts: Tensor, frames: Tensor) -> Tensor:
     """Return the number of samples ``(B, n)`` that have been received when each of ``frames`` is computed.
 
     Args:
-        received: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
-        ready: ``(B, chunks + 1)``: number of frames that can be computed from these samples.
-        frames: ``(n,)``: indices of frames. A frame that is never ready gets the samples at the end.
+        sample_counts: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
+        frame_counts: ``(B, chunks + 1)``: number of frames that can be computed from these samples.
+        frames: ``(n,)``: indices of frames. A frame that is never computed gets the samples at the end.
     """
-    chunk = (ready[..., None, :] <= frames[:, None]).sum(-1)
-    return received.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
+    chunk = (frame_counts[..., None, :] <= frames[:, None]).sum(-1)
+    return sample_counts.gather(-1, chunk.clip(max=frame_counts.shape[-1] - 1))
 
 
 def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:

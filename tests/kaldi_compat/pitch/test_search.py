@@ -85,7 +85,7 @@ def test_c_and_numpy_search_with_the_same_bits(
         ballast=ballast,
         revised=(ballast, ballast[::-1].copy()) if seed % 2 else None,
         groups=rng.integers(0, 3, total).astype(np.uint8),
-        ready=np.array(counts),
+        frame_counts=np.array(counts),
     )
     begin = seed % (total + 1)
     start = rng.choice([0.0, 0.5, 1.0], constants.states).astype(np.float32)

@@ -218,7 +218,8 @@ def test_each_frame_is_computed_once(samples: int, options: PitchOptions) -> Non
     frames = split_into_frames(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
     resampled = -(-samples // 4)
     assert len(frames.signal) == resampled
-    assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.count_frames(samples)
+    assert (np.diff(frames.frame_counts) >= 0).all()
+    assert frames.frame_counts[-1] == frames.rows[-1] == constants.count_frames(samples)
     assert len(frames.ballast) == len(frames.groups) == frames.rows[-1]
     if options.snip_edges:
         assert frames.rows[-1] == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
