@@ -157,12 +157,12 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
         half, quarter, begin = size // 2, size // 4, starts[size]
         low = begin[:, None] + np.arange(half)
         high = low + half
-        d_re, d_im = re[low] - re[high], im[low] - im[high]
+        difference_re, difference_im = re[low] - re[high], im[low] - im[high]
         re[low], im[low] = re[low] + re[high], im[low] + im[high]
-        re[high], im[high] = d_re, d_im
+        re[high], im[high] = difference_re, difference_im
         starts[half] = np.concatenate((starts[half], begin))
-        if quarter:
-            a_re, a_im, b_re, b_im = d_re[:, :quarter], d_im[:, :quarter], d_re[:, quarter:], d_im[:, quarter:]
+        if quarter:  # Combine the first and the second half of the differences, a and b.
+            (a_re, b_re), (a_im, b_im) = (np.split(x, 2, axis=1) for x in (difference_re, difference_im))
             first, third = high[:, :quarter], high[:, quarter:]  # Points of the bins 4k + 1 and 4k + 3.
             re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
             re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)

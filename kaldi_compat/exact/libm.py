@@ -23,7 +23,7 @@ STEPS_PER_E = float.fromhex("0x1.71547652b82fep+0") * EXP_STEPS
 EXP_OVERFLOW, EXP_UNDERFLOW = np.float32(float.fromhex("0x1.62e42ep6")), np.float32(float.fromhex("-0x1.9fe368p6"))
 
 LOG_STEP_BITS = 19  # Number of bits of a float's fraction below the top four bits, which select the row of LOG_TABLE.
-LOG_OFFSET = 0x3F330000
+LOG_OFFSET = 0x3F330000  # Bits of 0.69921875. logf() scales numbers to the range from this number to its double.
 # Pairs of 1 / c and log(c), where c is a number near the middle of each of 16 intervals (glibc's logf).
 LOG_TABLE = """
     0x1.661ec79f8f3bep+0 -0x1.57bf7808caadep-2  0x1.571ed4aaf883dp+0 -0x1.2bef0a7c06ddbp-2

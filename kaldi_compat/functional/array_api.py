@@ -206,7 +206,7 @@ def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
 def convert_like(values: Any, like: Array) -> Array:
     """Convert numbers to an array, or to a tensor on the device of ``like`` if ``like`` is a tensor.
 
-    The dtype stays the same, unless ``values`` is a list.
+    The dtype of an array or a tensor stays the same.
     """
     converted: Array
     if isinstance(like, np.ndarray):

@@ -109,9 +109,9 @@ def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
 
 
 def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
-    """Raise AudioError if a stream of one utterance is called with lengths, so that ``lengths`` is not None.
+    """Raise AudioError unless ``lengths`` is None, because a stream of one utterance takes no lengths.
 
-    For a single number, the message has the ``advice`` of :func:`refuse_rate_as_lengths`.
+    If ``lengths`` is a single number, raise the error of :func:`refuse_rate_as_lengths` with ``advice``.
     """
     refuse_rate_as_lengths(lengths, advice)
     if lengths is not None:

@@ -207,8 +207,8 @@ def repeated_deltas(
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
     """Return the numbers of frames before and after a frame that :func:`compute_inner_shifted_deltas` needs for it."""
-    last = max(0, options.num_blocks - 1) * options.block_shift
-    return options.delta_window + max(0, -last), options.delta_window + max(0, last)
+    last_shift = max(0, options.num_blocks - 1) * options.block_shift  # It is negative if the blocks go backwards.
+    return options.delta_window + max(0, -last_shift), options.delta_window + max(0, last_shift)
 
 
 def compute_shifted_delta_filters(

@@ -81,7 +81,7 @@ def compute_vad(
     options = make_options("compute_vad", VadOptions, options, changes)
     xp = get_namespace(features)
     log_energy = zero_padding(features[..., :1], lengths)[..., 0]
-    time = arange(0, features.shape[-2], features)
+    frame_indices = arange(0, features.shape[-2], features)
     frame_counts = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
     is_above = log_energy > compute_energy_threshold(log_energy, options, frame_counts)
@@ -89,11 +89,11 @@ def compute_vad(
         is_above = is_above & mask_frames(lengths, features)
     prefix_sums: Any = xp.cumsum(astype(is_above, xp.int64), axis=-1)
     prefix_sums = xp.concatenate((full((*prefix_sums.shape[:-1], 1), 0, prefix_sums), prefix_sums), axis=-1)
-    start = xp.clip(time - options.vad_frames_context, 0, None)
-    end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
+    start = xp.clip(frame_indices - options.vad_frames_context, 0, None)
+    end = xp.clip(frame_indices + options.vad_frames_context + 1, None, features.shape[-2])
     votes = prefix_sums[..., end] - prefix_sums[..., start]
 
-    voters = xp.minimum(time + options.vad_frames_context + 1, frame_counts) - start
+    voters = xp.minimum(frame_indices + options.vad_frames_context + 1, frame_counts) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     is_voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
     decision: Array = zero_padding(astype(is_voiced, features.dtype)[..., None], lengths)[..., 0]
@@ -175,7 +175,7 @@ def voiced_cmvn(
         return normalized[is_voiced]
     xp = get_namespace(features)
     frames = features.shape[-2]
-    time = arange(0, frames, features)
-    voiced_first = xp.argsort(xp.where(is_voiced, time, time + frames), -1)
+    frame_indices = arange(0, frames, features)
+    voiced_first = xp.argsort(xp.where(is_voiced, frame_indices, frame_indices + frames), -1)
     counts = xp.sum(is_voiced, -1, dtype=xp.int64)
     return zero_padding(take_frames(normalized, voiced_first), counts), counts
