@@ -162,7 +162,8 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
         re[high], im[high] = difference_re, difference_im
         starts[half] = np.concatenate((starts[half], begin))
         if quarter:  # Combine the first and the second half of the differences, a and b.
-            (a_re, b_re), (a_im, b_im) = (np.split(x, 2, axis=1) for x in (difference_re, difference_im))
+            a_re, b_re = difference_re[:, :quarter], difference_re[:, quarter:]
+            a_im, b_im = difference_im[:, :quarter], difference_im[:, quarter:]
             first, third = high[:, :quarter], high[:, quarter:]  # Points of the bins 4k + 1 and 4k + 3.
             re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
             re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)
