@@ -58,8 +58,8 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
     """Compute rows ``begin`` to ``end - 1`` of the features of a batch in C, and write them into ``out``.
 
-    ``out`` is contiguous float32 (end - begin, dim). ``plan.is_in_c`` must be True. The features are bit-identical
-    to the features of :func:`kaldi_compat.exact.steps.compute_batch_features`. Raise MemoryError without memory.
+    ``out`` is contiguous float32 (end - begin, dim), and ``plan.is_in_c`` must be True. The features have the bits of
+    :func:`kaldi_compat.exact.steps.compute_batch_features`. Raise MemoryError if memory is exhausted.
     """
     audio = native.get_structure("audio_batch")(
         samples=get_address(batch.samples),

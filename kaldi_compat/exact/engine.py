@@ -186,7 +186,7 @@ def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
 
 
 def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
-    """Return what :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` returns, computed in NumPy."""
+    """Return the result of :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`, computed in NumPy."""
     batch, out = make_chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
     steps.compute_batch_features(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out

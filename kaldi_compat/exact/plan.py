@@ -167,8 +167,8 @@ def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
     """Return a table of mel filters ``weights``, float32 (fft_bins, num_mel_bins).
 
-    It has the weights of each filter from the first to the last nonzero weight. ``loudness`` (num_mel_bins,) are the
-    equal-loudness factors by which PLP multiplies the mel energies.
+    The table has the weights of each filter from the first to the last nonzero weight. ``loudness`` (num_mel_bins,) are
+    the equal-loudness factors by which PLP multiplies the mel energies.
     """
     is_nonzero = weights != 0
     first = is_nonzero.argmax(0)

@@ -151,7 +151,7 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
     A draw joins three words, so a pair of draws has six words. A word is the state after a step of a linear congruence
     modulo 2^32, and the state after ``k`` steps is linear in the seed: ``A_k * seed + C_k``. The three words give 11,
     10 and 10 bits of the draw, each from bit 16 of the word upwards. The tables are shifted left by 4, 6 and 6 bits,
-    which moves these bits to their final position or to the top.
+    which moves the bits of the first word to their final position, and the bits of the other words to the top.
     """
     powers, sums = _compute_congruence(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)

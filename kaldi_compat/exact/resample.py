@@ -119,7 +119,7 @@ class PeriodFilters:
 
 
 def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
-    """Return the number of samples at ``rate_out`` Hz for ``num_samples`` (int or array) at ``rate_in`` Hz."""
+    """Return the number of samples after resampling, ``num_samples * rate_out / rate_in`` (int or array), rounded up."""
     return divide_rounding_up(num_samples * rate_out, rate_in)
 
 
@@ -275,7 +275,7 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 
 
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
-    """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
+    """Return the last four arguments of :func:`resample_linearly` for the filter of Kaldi's ResampleWaveform.
 
     Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
     half the lower rate. The filters have 6 zero crossings on each side.

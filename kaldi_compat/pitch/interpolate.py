@@ -154,41 +154,46 @@ class RaggedGrids:
         interval = np.float32(options.pitch_interval)
         pitch = features[:, 1]
         is_voiced = pitch != 0
-        infinity = np.float32(np.inf)
-        lowest, highest = _find_extremes(
-            np.where(is_voiced, pitch, infinity), np.where(is_voiced, pitch, -infinity), bounds
-        )
-        has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
-        lowest = np.where(has_no_pitch, np.float32(100), lowest)
-        highest = np.where(has_no_pitch, np.float32(100), highest)
-        highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
-        steps = ((highest - lowest) / interval).astype(np.float64)
-        if (steps > _MAX_STATES).any():
-            raise MemoryError(
-                f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz is too large: "
-                "increase pitch_interval, or correct the pitch"
-            )
-        states = np.floor(steps + 0.5).astype(np.int64) + 2
+        lowest, states = _choose_grids(pitch, bounds, interval)
         draws = random.draws(2 * len(features))
         # As in Kaldi, each utterance first draws the shifts of all its frames, and then the seeds of all its frames.
         shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
         uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((pitch - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
-        voicing = np.where(is_voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
-        p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
-        p_other = np.maximum(p_other, np.finfo(np.float32).tiny)
+        other_scores, bonuses = _compute_scores(np.where(is_voiced, features[:, 0], np.float32(0)), options)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(is_voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
-            other_scores=np.float32(0.5) * logf(p_other),
-            # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
-            bonuses=np.float32(0.5) * logf(np.maximum(voicing + p_other, 0) / p_other),
+            other_scores=other_scores,
+            bonuses=bonuses,
             seeds=draws[shift_index + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
+
+
+def _choose_grids(pitch: Floats, bounds: Indices, interval: np.float32) -> tuple[Floats, Indices]:
+    """Return the lowest pitch in Hz, before the random shift, and the number of pitches of each utterance's grid.
+
+    Both results are (utterances,). ``pitch`` (rows,) is in Hz, or 0 without a measured pitch. ``interval`` is the
+    distance between pitches in Hz. Raise MemoryError if a grid would have too many pitches.
+    """
+    infinity, is_voiced = np.float32(np.inf), pitch != 0
+    lowest, highest = _find_extremes(
+        np.where(is_voiced, pitch, infinity), np.where(is_voiced, pitch, -infinity), bounds
+    )
+    has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
+    lowest = np.where(has_no_pitch, np.float32(100), lowest)
+    highest = np.where(has_no_pitch, np.float32(100), highest)
+    highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
+    steps = ((highest - lowest) / interval).astype(np.float64)
+    if (steps > _MAX_STATES).any():
+        raise MemoryError(
+            f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz is too large: "
+            "increase pitch_interval, or correct the pitch"
+        )
+    return lowest, np.floor(steps + 0.5).astype(np.int64) + 2
 
 
 def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
@@ -199,6 +204,17 @@ def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, 
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
+
+
+def _compute_scores(probability_of_voicing: Floats, options: InterpolatePitchOptions) -> tuple[Floats, Floats]:
+    """Return ``other_scores`` and ``bonuses`` of :class:`RaggedGrids` for probabilities (rows,); 0 without a pitch."""
+    voicing = probability_of_voicing * np.float32(options.max_voicing_prob)
+    p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+    # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
+    p_other = np.maximum(p_other, np.finfo(np.float32).tiny)
+    # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
+    ratio = np.maximum(voicing + p_other, 0) / p_other
+    return np.float32(0.5) * logf(p_other), np.float32(0.5) * logf(ratio)
 
 
 def interpolate_utterances(

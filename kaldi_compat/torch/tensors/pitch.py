@@ -256,8 +256,8 @@ def compute_search_nccf(
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
 
-    If the variance has changed by more than ``_ENERGY_CHANGE`` when the search is repeated, the correlation is scaled
-    to the new ballast.
+    If the variance of a frame has changed by more than ``_ENERGY_CHANGE`` when its search is repeated, the correlations
+    of all frames whose search is repeated are scaled to the new ballast.
 
     Args:
         inner, norm: ``(..., frames, lags)``: the results of :func:`correlate_windows`.
@@ -268,8 +268,7 @@ def compute_search_nccf(
     """
     ballast = _compute_ballast(variance, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Like Kaldi's ApproxEqual, compare with the sum of both variances. If the variance of one frame has changed, all
-    # frames whose search is repeated are scaled.
+    # Like Kaldi's ApproxEqual, compare with the sum of both variances.
     has_changed = abs(variance - new_variance) > _ENERGY_CHANGE * (abs(variance) + abs(new_variance))
     has_changed = (has_changed & is_repeated).any(-1)[..., None] & is_repeated
     mean_norm = norm.mean(-1).double()
