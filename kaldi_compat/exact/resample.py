@@ -119,7 +119,7 @@ class PeriodFilters:
 
 
 def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
-    """Return the number of samples after resampling, ``num_samples * rate_out / rate_in`` (int or array), rounded up."""
+    """Return ``num_samples * rate_out / rate_in`` (int or array) rounded up: the number of samples after resampling."""
     return divide_rounding_up(num_samples * rate_out, rate_in)
 
 
