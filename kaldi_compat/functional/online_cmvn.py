@@ -147,10 +147,13 @@ class OnlineCmvn:
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
-        """Normalize utterances in C: see :meth:`_normalize_block`. Return NotImplemented to leave the work to NumPy."""
+        """Normalize utterances in C: see :meth:`_normalize_block`.
+
+        Return NotImplemented if NumPy must warn, raise an error, or return the features unchanged.
+        """
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
-            return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
+            return NotImplemented
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - start, dim), np.float32), np.array(self.skip_dims, np.int32)
         needs_numpy = native.get_function("online_cmvn")(
@@ -158,7 +161,7 @@ class OnlineCmvn:
             speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
             options.norm_vars, sums, np.empty_like(self._corpus), out,
         )  # fmt: skip
-        if needs_numpy:  # NumPy then warns, or raises an error for a variance that is not finite.
+        if needs_numpy:  # A variance must be floored, or is not finite.
             return NotImplemented
         self._speaker, self._seen, self._sums = speaker, seen, sums
         return out
