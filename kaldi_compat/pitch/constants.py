@@ -223,7 +223,7 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
 
 
 def _count_chunk_samples(options: PitchOptions) -> int:
-    """Return the samples of input audio in a chunk of ``frames_per_chunk`` frames; 0 to process all audio at once."""
+    """Return the number of input samples in a chunk of ``frames_per_chunk`` frames, or 0 if all audio is one chunk."""
     if options.frames_per_chunk == 0:
         return 0
     product = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)  # Rounded as in Kaldi.

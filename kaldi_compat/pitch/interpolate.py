@@ -207,7 +207,10 @@ def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, 
 
 
 def _compute_scores(probability_of_voicing: Floats, options: InterpolatePitchOptions) -> tuple[Floats, Floats]:
-    """Return ``other_scores`` and ``bonuses`` of :class:`RaggedGrids` for probabilities (rows,); 0 without a pitch."""
+    """Return ``other_scores`` and ``bonuses`` of :class:`RaggedGrids`, both (rows,).
+
+    ``probability_of_voicing`` (rows,) is 0 in rows without a measured pitch.
+    """
     voicing = probability_of_voicing * np.float32(options.max_voicing_prob)
     p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
     # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
