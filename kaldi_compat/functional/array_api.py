@@ -274,8 +274,7 @@ def keeps_precision(x: Any) -> bool:
 def sum_cumulatively(x: Array, axis: int) -> Array:
     """Return cumulative sums along an axis, in the shape of ``x``.
 
-    If deterministic algorithms are enabled, torch refuses its cumulative sum on a GPU, and the sums are computed by
-    :func:`sum_by_doubling`.
+    If deterministic algorithms are enabled, torch's cumulative sum fails on a GPU, so :func:`sum_by_doubling` is used.
     """
     xp = get_namespace(x)
     summed: Array

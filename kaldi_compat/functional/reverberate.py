@@ -87,8 +87,7 @@ def _compute_signal(re: Array, im: Array) -> Array:
 def convolve(signal: Array, taps: Array) -> Array:
     """Convolve a signal and a filter by FFT, block by block with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
-    As in Kaldi, a constant and a tone at the Nyquist frequency are added to each block
-    (:func:`multiply_packed_spectra`).
+    As in Kaldi, each block gets a constant and a tone at the Nyquist frequency (:func:`multiply_packed_spectra`).
 
     Args:
         signal: ``(..., samples)``, float32 (or float64 in torch).
