@@ -30,10 +30,9 @@ class AudioBatch:
     seeds: npt.NDArray[np.int32] | None = None  # (rows,): state of ``rand_r()`` for each frame's dithering.
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
-        """Return a copy of the batch with ``seeds`` (frames,), the ``rand_r()`` states of the dithering noise.
+        """Return a copy of the batch with ``seeds`` (rows,), the ``rand_r()`` states for the dithering of all frames.
 
-        Raises:
-            AudioError: there are fewer seeds than frames.
+        Raise AudioError if there are fewer seeds than frames.
         """
         if len(seeds) < self.rows[-1]:
             raise AudioError(f"expected {self.rows[-1]} seeds, one for each frame, not {len(seeds)}")

@@ -21,8 +21,8 @@ KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 @functools.lru_cache(maxsize=64)
 def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
-    """Return the C structure of a plan, with the mel filters of the VTLN factors ``warps``."""
-    options, half = plan.options, plan.points // 2
+    """Return the plan as a structure for the C library, with the mel filters of the VTLN factors ``warps``."""
+    options, half = plan.options, plan.points // 2  # The FFT of a real signal is a complex FFT of half the points.
     tables = native.get_structure("spectral_plan")(
         plan,
         options,
@@ -32,7 +32,7 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     if plan.accurate_fft:
         order = kaldi_fft.reverse_bits(plan.points)
         tables.set_fields(order=order, directions=np.stack(kaldi_fft.compute_cosines_and_sines(plan.points), -1))
-    elif half & (half - 1):  # The FFT of half the points is mixed-radix if their number is not a power of two.
+    elif half & (half - 1):  # The FFT is mixed-radix, because ``half`` is not a power of two.
         factors, roots = compute_mixed_radix_tables(half)
         # The C library computes a mixed-radix FFT if log_points is -1.
         tables.set_fields(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
@@ -58,11 +58,8 @@ def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
     """Compute rows ``begin`` to ``end - 1`` of the features of a batch in C, and write them into ``out``.
 
-    ``out`` is contiguous float32 (end - begin, dim). ``plan.is_in_c`` must be True. The features are bit-identical
-    to the features of :func:`kaldi_compat.exact.steps.compute_batch_features`.
-
-    Raises:
-        MemoryError: the memory for a block of frames cannot be allocated.
+    ``out`` is contiguous float32 (end - begin, dim), and ``plan.is_in_c`` must be True. The features have the bits of
+    :func:`kaldi_compat.exact.steps.compute_batch_features`. Raise MemoryError if memory is exhausted.
     """
     audio = native.get_structure("audio_batch")(
         samples=get_address(batch.samples),
@@ -87,7 +84,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
 
 
 class ChunkCall:
-    """Function that computes frames of ``plan`` from a buffer, and reuses C structures and memory between calls."""
+    """Function that computes the features of frames in a buffer. It reuses C structures and memory between calls."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -105,8 +102,8 @@ class ChunkCall:
             type=1,  # float32
         )
         self._function = native.get_function("spectral_features", takes_addresses=True)
-        # Memory for the results of several calls, its address, and the number of its rows that are in use.
-        self._frames, self._address, self._used = np.empty((0, plan.dim), np.float32), 0, 0
+        # Memory for the results of several calls, its address, and the number of its rows that hold results.
+        self._frames, self._address, self._used_rows = np.empty((0, plan.dim), np.float32), 0, 0
 
     def __reduce__(self) -> Any:
         return ChunkCall, (self._plan,)
@@ -120,16 +117,13 @@ class ChunkCall:
         vtln_warp: float,
         seeds: npt.NDArray[np.int32] | None,
     ) -> Floats:
-        """Compute the features of ``count`` frames from the samples in a buffer. The arguments are not checked.
+        """Return the features of frames in a buffer, float32 (count, dim). The arguments are not checked.
 
         Args:
             buffer: samples, contiguous float32 (T,).
             length: number of valid samples in the buffer.
             first, count, vtln_warp: see :func:`~kaldi_compat.exact.engine.make_chunk_batch`.
             seeds: ``rand_r()`` state of the noise of each frame, (count,); None without dithering.
-
-        Returns:
-            Features, float32 (count, dim).
 
         Raises:
             MemoryError: the memory for a block of frames cannot be allocated.
@@ -144,11 +138,11 @@ class ChunkCall:
             fields.samples = get_address(buffer)
         self._length[0], self._first[0], self._rows[1] = length, first, count
         fields.seeds = None if seeds is None else get_address(seeds)
-        begin, end = self._used, self._used + count  # Rows of the memory that receive the frames.
+        begin, end = self._used_rows, self._used_rows + count  # Rows of the memory that receive the features.
         if end > len(self._frames):
             self._frames = np.empty((max(count, FRAMES_AHEAD), self._plan.dim), np.float32)
             self._address, begin, end = get_address(self._frames), 0, count
-        self._used = end
+        self._used_rows = end
         out = self._address + 4 * self._plan.dim * begin  # A float has 4 bytes.
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError(
@@ -157,5 +151,5 @@ class ChunkCall:
         features = self._frames[begin:end]
         # A long chunk may have made the memory large, so release it when all its rows are used.
         if end == len(self._frames):
-            self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
+            self._frames, self._used_rows, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return features

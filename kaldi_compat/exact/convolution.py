@@ -20,14 +20,10 @@ def choose_fft_points(num_taps: int) -> int:
 
 
 def _convolve_in_c(signal: Any, taps: Any) -> Any:
-    """Convolve a signal (samples,) with a filter (taps,), both float32 arrays.
+    """Return the convolution (samples + taps - 1,) of a signal (samples,) and a filter (taps,), both float32 arrays.
 
-    Returns:
-        The convolution, float32 (samples + taps - 1,); or NotImplemented for empty arguments and for arguments of a
-        different type or shape.
-
-    Raises:
-        MemoryError: the memory for the blocks cannot be allocated.
+    Return NotImplemented for empty arguments and for arguments of a different type or shape. Raise MemoryError if
+    memory is exhausted.
     """
     if not all(isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype == np.float32 and len(x) for x in (signal, taps)):
         return NotImplemented

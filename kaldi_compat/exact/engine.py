@@ -70,12 +70,13 @@ def make_batch(
 
 
 def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return a batch that asks for ``count`` frames of one buffer: an utterance, or a chunk of a stream.
+    """Return a batch of ``count`` frames of one buffer: a whole utterance, or a chunk of a stream.
 
     Args:
         samples: the buffer (T,).
         first: index of the first frame's first sample. It may be negative, and the last frame may extend beyond the
-            end. A frame may cross an edge only where the utterance starts or ends. The audio is reflected there.
+            end of the buffer. The audio is reflected at both edges of the buffer, so in a stream, a frame may cross an
+            edge only where the utterance starts or ends.
         count: number of frames.
         vtln_warp: VTLN factor.
 
@@ -97,11 +98,9 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
 
 
 def count_frames(plan: Plan, lengths: Any) -> Any:
-    """Return the number of frames of audio (Kaldi: NumFrames), an integer or an array like ``lengths``.
+    """Return the number of frames of audio with ``lengths`` samples, an integer or an array (Kaldi: NumFrames).
 
-    Args:
-        plan: plan of the feature, which gives the size and the shift of the frames.
-        lengths: number of samples of the audio, an integer or an array.
+    With ``snip_edges``, all frames lie within the audio. Otherwise, the number is ``lengths / shift``, rounded half up.
     """
     if plan.options.snip_edges:
         return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
@@ -131,9 +130,8 @@ def compute_batch_features(
     Args:
         plan: plan of the feature (:func:`~kaldi_compat.exact.plan.make_plan`).
         batch: audio of the utterances (:func:`make_batch`).
-        seeds: function that takes a number of frames, and returns their ``rand_r()`` states (frames,) for the dithering
-            noise. None if the batch has seeds, or for no noise.
-        threads: number of threads; only 1 is used for fewer than ``MIN_ROWS_PER_THREAD`` rows per thread.
+        seeds: source of the ``rand_r()`` states for the dithering noise; None if the batch has seeds, or for no noise.
+        threads: number of threads. With fewer than ``MIN_ROWS_PER_THREAD`` rows per thread, one thread is used.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
     Returns:
@@ -180,15 +178,15 @@ def select_implementation(plan: Plan) -> ModuleType:
 
 
 def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function for repeated calls, which computes the features of frames in a buffer.
+    """Return a function that computes the features of frames in a buffer, for repeated calls.
 
-    See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
+    Its parameters are those of :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`.
     """
     return compiled.ChunkCall(plan) if select_implementation(plan) is compiled else partial(_compute_chunk, plan)
 
 
 def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
-    """Compute features of a buffer in NumPy, as :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` does in C."""
+    """Return the result of :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`, computed in NumPy."""
     batch, out = make_chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
     steps.compute_batch_features(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
@@ -202,7 +200,7 @@ def compute_row_features(
     seeds: SeedSource | None,
     threads: int = 1,
 ) -> tuple[Floats, Integers | None]:
-    """Compute the features of each row of audio, in one batch.
+    """Compute the features of each row of audio in one batch.
 
     Args:
         plan, seeds, threads: see :func:`compute_batch_features`.
@@ -236,15 +234,12 @@ def compute_row_features(
 def compute_list_features(
     plan: Plan, audio: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: SeedSource | None, threads: int = 1
 ) -> list[Floats]:
-    """Compute the features of utterances of any lengths in one batch.
+    """Return the features (frames, dim) of each utterance, computed in one batch.
 
     Args:
         plan, seeds, threads: see :func:`compute_batch_features`.
         audio: samples (T,) of each utterance.
         warps: VTLN factor of each utterance.
-
-    Returns:
-        Features (frames, dim) of each utterance.
     """
     samples = np.concatenate(audio) if audio else np.empty(0, np.int16)
     batch = make_batch(plan, samples, list(map(len, audio)), vtln_warp=warps)
@@ -253,7 +248,7 @@ def compute_list_features(
 
 
 def subtract_mean(features: Floats) -> Floats:
-    """Subtract the mean of each column of features (frames, dim), rounded as by Kaldi's ``--subtract-mean``."""
+    """Return features (frames, dim) minus the mean of each column, rounded as by Kaldi's ``--subtract-mean``."""
     if not len(features):
         return features
     centered: Floats = features - sum_columns(features) * np.float32(1.0 / len(features))

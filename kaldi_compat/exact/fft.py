@@ -22,9 +22,10 @@ SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
 def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute the FFT of a real signal ``(..., n)``, where ``n`` is even, with Kaldi's rounding.
+    """Return the FFT of a real signal ``(..., n)``, where ``n`` is even, with Kaldi's rounding.
 
-    Returns real and imaginary parts ``(..., n / 2)``. Bin ``n / 2``, which is real, is the imaginary part of bin 0.
+    The result is packed: real and imaginary parts, both ``(..., n / 2)``. Bins 0 and ``n / 2`` are real, and the
+    imaginary part of bin 0 holds bin ``n / 2``.
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
@@ -38,11 +39,11 @@ def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute the FFT of a real signal ``(..., n)`` in double precision, and round the result to float32.
+    """Return the FFT of a real signal ``(..., n)``, computed in double precision and rounded to float32.
 
-    The result is packed as by :func:`compute_packed_rfft`. For powers of two, the operations are the same as in
-    ``packages/c/kaldi_features.h``. Other numbers of points use NumPy's FFT, whose last bits depend on NumPy's version
-    and on the processor.
+    ``n`` is even, and the result is packed as by :func:`compute_packed_rfft`. For powers of two, the operations are the
+    same as in ``packages/c/kaldi_features.h``. Other numbers of points use NumPy's FFT, whose last bits depend on
+    NumPy's version and on the processor.
     """
     n = signal.shape[-1]
     if n & (n - 1):
@@ -56,10 +57,10 @@ def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
-    """Compute the FFT of a real signal ``(..., n)`` in double precision, where ``n`` is a power of two.
+    """Return the FFT of a real signal ``(..., n)`` in double precision, where ``n`` is a power of two.
 
-    Returns real and imaginary parts, both ``(..., n / 2 + 1)``. Each step combines the transforms of even and odd
-    samples, from transforms of one sample up to the transform of all samples.
+    The results are real and imaginary parts, both ``(..., n / 2 + 1)``. Each step combines the transforms of even and
+    odd samples, from transforms of one sample up to the transform of all samples.
     """
     n = signal.shape[-1]
     # The axis of the samples comes first, so that each step computes all frames together.
@@ -88,9 +89,9 @@ def compute_cosines_and_sines(n: int) -> tuple[Doubles, Doubles]:
 
 
 def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
-    """Compute the inverse of :func:`compute_packed_rfft`, times ``n``, where ``n`` is a power of two.
+    """Return ``n`` times the signal ``(..., n)`` whose FFT is packed in ``re`` and ``im`` ``(..., n / 2)``.
 
-    ``re`` and ``im`` are the real and imaginary parts ``(..., n / 2)``. The result has the shape ``(..., n)``.
+    ``n`` is a power of two. See :func:`compute_packed_rfft` for the packed FFT.
     """
     root_re, root_im = compute_roots(2 * re.shape[-1])
     re, im = _separate_even_and_odd(re, im, -root_re, root_im, edge_factor=np.float32(0.5))
@@ -142,7 +143,7 @@ def compute_roots(n: int) -> tuple[Floats, Floats]:
 
 
 def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
-    """Compute the split-radix FFT of complex points ``(..., n)`` by decimation in frequency. ``n`` is a power of two.
+    """Return the split-radix FFT of complex points ``(..., n)`` by decimation in frequency. ``n`` is a power of two.
 
     Each step converts a block to three smaller blocks: a block of half the size for the even bins, and two blocks of a
     quarter of the size for bins ``4k + 1`` and ``4k + 3``. All blocks of one size are computed together, the largest
@@ -156,12 +157,13 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
         half, quarter, begin = size // 2, size // 4, starts[size]
         low = begin[:, None] + np.arange(half)
         high = low + half
-        d_re, d_im = re[low] - re[high], im[low] - im[high]
+        difference_re, difference_im = re[low] - re[high], im[low] - im[high]
         re[low], im[low] = re[low] + re[high], im[low] + im[high]
-        re[high], im[high] = d_re, d_im
+        re[high], im[high] = difference_re, difference_im
         starts[half] = np.concatenate((starts[half], begin))
-        if quarter:
-            a_re, a_im, b_re, b_im = d_re[:, :quarter], d_im[:, :quarter], d_re[:, quarter:], d_im[:, quarter:]
+        if quarter:  # Combine the first and the second half of the differences, a and b.
+            a_re, b_re = difference_re[:, :quarter], difference_re[:, quarter:]
+            a_im, b_im = difference_im[:, :quarter], difference_im[:, quarter:]
             first, third = high[:, :quarter], high[:, quarter:]  # Points of the bins 4k + 1 and 4k + 3.
             re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
             re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)
@@ -171,9 +173,9 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
 
 
 def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
-    """Multiply element ``k`` of blocks ``(blocks, size / 4, rows)`` by ``exp(-2 pi i step k / size)``.
+    """Return blocks ``(blocks, size / 4, rows)`` with each element ``k`` multiplied by ``exp(-2 pi i step k / size)``.
 
-    As in Kaldi, three real products replace the four of a complex product. ``step`` is 1 or 3.
+    As in Kaldi, a complex product is computed with three real products instead of four. ``step`` is 1 or 3.
     """
     cosine, minus_sum, difference = (x[:, None] for x in compute_twiddles(size, step))
     common = cosine * (re + im)
@@ -190,9 +192,9 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
 
 @lru_cache(maxsize=64)
 def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
-    """Return the multipliers c, -(s + c) and s - c, each (size / 4,), for the products of :func:`_rotate_blocks`.
+    """Return the factors ``c``, ``-(s + c)`` and ``s - c``, each (size / 4,), for :func:`_rotate_blocks`.
 
-    c and s are the cosine and the sine of the angles ``2 pi step k / size`` for ``k`` from 0 to ``size / 4 - 1``.
+    ``c`` and ``s`` are the cosines and the sines of ``2 pi step k / size`` for ``k`` from 0 to ``size / 4 - 1``.
     """
     angle = (step * np.arange(size // 4) * (2.0 * np.pi) / size).astype(np.float32)
     sine, cosine = sinf(angle), cosf(angle)
@@ -236,7 +238,7 @@ def factor_into_primes(n: int) -> tuple[int, ...]:
 
 
 def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Compute the FFT of complex points ``(..., n)`` by decimation in time. ``factors`` are the prime factors of ``n``.
+    """Return the FFT of complex points ``(..., n)`` by decimation in time. ``factors`` are the prime factors of ``n``.
 
     The operations and their order follow Kaldi's ``ComplexFftRecursive``.
     """
@@ -248,7 +250,7 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
     re, im = _compute_mixed_radix_fft(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
     roots = powers = compute_mixed_radix_base(shape[-1], radix)
-    for j in range(1, radix):  # Transform ``j`` is multiplied by the powers ``j`` of the roots.
+    for j in range(1, radix):  # Multiply transform ``j`` by the roots to the power of ``j``.
         cosine, sine = powers
         x, y = re[..., j : j + 1, :], im[..., j : j + 1, :]
         total_re = total_re + (x * cosine - y * sine)

@@ -23,7 +23,7 @@ STEPS_PER_E = float.fromhex("0x1.71547652b82fep+0") * EXP_STEPS
 EXP_OVERFLOW, EXP_UNDERFLOW = np.float32(float.fromhex("0x1.62e42ep6")), np.float32(float.fromhex("-0x1.9fe368p6"))
 
 LOG_STEP_BITS = 19  # Number of bits of a float's fraction below the top four bits, which select the row of LOG_TABLE.
-LOG_OFFSET = 0x3F330000
+LOG_OFFSET = 0x3F330000  # Bits of 0.69921875. logf() scales numbers to the range from this number to its double.
 # Pairs of 1 / c and log(c), where c is a number near the middle of each of 16 intervals (glibc's logf).
 LOG_TABLE = """
     0x1.661ec79f8f3bep+0 -0x1.57bf7808caadep-2  0x1.571ed4aaf883dp+0 -0x1.2bef0a7c06ddbp-2
@@ -55,6 +55,7 @@ LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 def expf(x: npt.ArrayLike) -> Floats:
     """Return the exponential of each float32 number of an array of any shape, with the bits of glibc's ``expf``."""
     x = np.asarray(x, np.float32)
+    # exp(x) = 2**((nearest + r) / EXP_STEPS). A table gives the power for ``nearest``, and a polynomial the one for r.
     with np.errstate(all="ignore"):
         # Clipping keeps the number of steps small enough for an integer where the result is 0 or infinity.
         steps = STEPS_PER_E * np.clip(np.nan_to_num(x), 2 * EXP_UNDERFLOW, 2 * EXP_OVERFLOW).astype(np.float64)
@@ -80,6 +81,7 @@ def logf(x: npt.ArrayLike) -> Floats:
             # Subnormal numbers are scaled by 2**23. This is undone in the exponent, which starts at bit 23.
             bits = np.where(is_subnormal, x * np.float32(2**23), x).view(np.int32)
             bits = (bits - np.where(is_subnormal, 23 << 23, 0)).astype(np.int32)
+        # x = z * 2**exponent and z = c * (1 + r), so log(x) = exponent * log(2) + log(c) + log(1 + r).
         offset_bits = bits - np.int32(LOG_OFFSET)
         row = (offset_bits >> LOG_STEP_BITS) & 15  # LOG_TABLE has 16 rows.
         exponent = offset_bits >> 23

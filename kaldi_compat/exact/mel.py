@@ -81,9 +81,10 @@ class VtlnWarp:
 
 
 def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
-    """Return the warp by ``factor`` of filters from ``low`` to ``high`` Hz.
+    """Return the warp by ``factor`` for mel filters from ``low`` to ``high`` Hz.
 
-    Raise OptionError unless the factor is positive and the cutoffs lie in order between ``low`` and ``high``.
+    Raise OptionError unless the factor is positive, and ``vtln_low`` and ``vtln_high`` lie in this order between the
+    edges ``low`` and ``high``.
     """
     nyquist = F32(0.5) * F32(options.sample_frequency)
     lower = F32(options.vtln_low)
@@ -109,11 +110,7 @@ def _write_bins_to_log(weights: Floats) -> None:
 
 
 def count_fft_points(options: FrameOptions) -> int:
-    """Return the number of FFT points of a frame.
-
-    Raises:
-        OptionError: the number of points is odd.
-    """
+    """Return the number of FFT points of a frame. Raise OptionError if it is odd."""
     points = options.padded_window_size
     advice = "change frame_length, or pass round_to_power_of_two=True"
     require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be an even number: {advice}")

@@ -95,7 +95,7 @@ class Plan:
         return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def compute_mel_table(self, vtln_warp: float) -> MelTable:
-        """Return the mel filters for a VTLN factor. A plan with :attr:`mel` returns :attr:`mel` for any factor."""
+        """Return the mel filters for a VTLN factor, or :attr:`mel` for any factor if the plan has it."""
         return self.mel or compute_mel_table(self.options, vtln_warp)
 
 
@@ -133,6 +133,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         lifter = tables.compute_lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
         compute_mel_table(options, 1.0)  # Raises an error for invalid mel options now, not when audio arrives.
+    # Options that have the name of an attribute of the plan are copied to the plan.
     plan_names = {field.name for field in dataclasses.fields(Plan)}
     shared_names = plan_names & {field.name for field in dataclasses.fields(options)}
     return Plan(
@@ -157,19 +158,17 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
 def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
     """Return the mel filters of a feature for a VTLN factor, as a table. The factor 1 means no warp.
 
-    Raises:
-        OptionError: see :func:`kaldi_compat.exact.mel.compute_mel_banks`.
+    Raise the errors of :func:`~kaldi_compat.exact.mel.compute_mel_banks`.
     """
     banks = compute_mel_banks(options, vtln_warp)
     return make_mel_table(banks.weights, tables.compute_equal_loudness(banks.centers))
 
 
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
-    """Return a table of the weights of each mel filter, from its first to its last nonzero weight.
+    """Return a table of mel filters ``weights``, float32 (fft_bins, num_mel_bins).
 
-    Args:
-        weights: weights of the filters, float32 (fft_bins, num_mel_bins).
-        loudness: equal-loudness factors by which mel energies are multiplied, (num_mel_bins,).
+    The table has the weights of each filter from the first to the last nonzero weight. ``loudness`` (num_mel_bins,) are
+    the equal-loudness factors by which PLP multiplies the mel energies.
     """
     is_nonzero = weights != 0
     first = is_nonzero.argmax(0)
@@ -202,7 +201,8 @@ def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     """
     factors = kaldi_fft.factor_into_primes(n)
     roots = [np.empty((0, 2), F32)]
+    points = n  # Number of points that a step transforms.
     for factor in factors:
-        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(n, factor)], -1))
-        n //= factor
+        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(points, factor)], -1))
+        points //= factor
     return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(roots), F32)

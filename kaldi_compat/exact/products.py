@@ -16,7 +16,7 @@ from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sums import fused_multiply_add, multiply_matrix_vector
 
 _LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
-_MAX_PANEL = 448  # Largest number of terms that OpenBLAS adds up before it adds the sum to the result.
+_MAX_PANEL_TERMS = 448  # Largest number of terms that OpenBLAS adds up before it adds the sum to the result.
 _MAX_SMALL_PRODUCTS = 1_000_000  # Largest number of multiplications for which OpenBLAS uses its small kernels.
 _MIN_SMALL_DEPTH = 32  # Smallest number of terms for which the small kernels keep 16 sums per result.
 _MAX_SMALL_RESULTS = 1200  # Largest number of results for which OpenBLAS uses its small kernel for a transposed matrix.
@@ -48,11 +48,11 @@ def _multiply_in_c(
 def _multiply_ragged(
     a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], max_terms: int, onto: Floats | None = None
 ) -> Floats:
-    """Multiply matrices, which are consecutive rows of ``a``, by matrices in ``b``, and return the products (rows, n).
+    """Return the products (rows, n) of matrices, which are consecutive rows of ``a``, and matrices in ``b``.
 
     Args:
         a: (rows, depth).
-        b: (1, depth, n) for all matrices, or (matrices, depth, n).
+        b: (matrices, depth, n), or (1, depth, n) for one factor of all matrices in ``a``.
         bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``.
         small_limits: number of results up to which OpenBLAS's kernels for small matrices keep 16 sums per result
             (:func:`_multiply_in_sixteen_sums`), and the first column with 16 sums, a multiple of 16.
@@ -72,16 +72,14 @@ def _multiply_ragged(
 
 
 def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
-    """Return ``a @ b.T``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
+    """Return ``a @ b.T``, (rows, n), rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
 
     Args:
         a: (rows, depth).
         b: (n, depth).
         bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``; None if ``a`` is
-            one matrix. The number of rows of a matrix decides the order of its sums.
-
-    Returns:
-        The product (rows, n). Rows outside of the bounds are undefined.
+            one matrix. The number of rows of a matrix decides the order of its sums. Results of rows outside of the
+            bounds are undefined.
 
     Raises:
         ValueError: the shapes or the bounds do not match.
@@ -94,29 +92,21 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
             "of columns must be equal, and the bounds must increase within the rows"
         )
     max_results = min(_MAX_SMALL_RESULTS, _MAX_SMALL_PRODUCTS // max(a.shape[1], 1))
-    return _multiply_ragged(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL)
+    return _multiply_ragged(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL_TERMS)
 
 
 def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
-    """Multiply a matrix by each vector: :func:`~kaldi_compat.exact.sums.multiply_matrix_vector` for many vectors.
+    """Return the products (n, rows) of ``matrix`` (rows, columns) and each of ``vectors`` (n, columns).
 
-    Args:
-        matrix: (rows, columns).
-        vectors: (n, columns).
-        onto: (rows,): numbers to which each product is added; None for zeros.
-
-    Returns:
-        The products (n, rows).
-
-    Raises:
-        ValueError: the shapes do not match.
+    They have the bits of :func:`~kaldi_compat.exact.sums.multiply_matrix_vector`. Each product is added to ``onto``
+    (rows,), or to zeros if it is None. Raise ValueError if the shapes do not match.
     """
     (rows, columns), count = matrix.shape, len(vectors)
-    start = (rows,) if onto is None else onto.shape
-    if vectors.shape != (count, columns) or start != (rows,):
+    onto_shape = (rows,) if onto is None else onto.shape
+    if vectors.shape != (count, columns) or onto_shape != (rows,):
         raise ValueError(
             f"cannot multiply a matrix of shape {matrix.shape} by vectors of shape {vectors.shape} and add the result "
-            f"to the shape {start}: check the numbers of rows and columns"
+            f"to the shape {onto_shape}: check the numbers of rows and columns"
         )
     return _multiply_ragged(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
 
@@ -124,21 +114,14 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
 def multiply_matrices(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
 
-    Args:
-        a: (..., rows, depth).
-        b: (..., depth, n).
-
-    Returns:
-        The products (..., rows, n).
-
-    Raises:
-        ValueError: the shapes do not match.
+    The shapes are (..., rows, depth) and (..., depth, n), and the result is (..., rows, n). Raise ValueError if they do
+    not match.
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:
         raise ValueError(f"cannot multiply the shape {a.shape} by {b.shape}: {depth} columns need {depth} rows")
     is_small, tail = rows * depth * width <= _MAX_SMALL_PRODUCTS, width % _LANES
-    max_terms = max(depth, 1) if is_small else _MAX_PANEL
+    max_terms = max(depth, 1) if is_small else _MAX_PANEL_TERMS
     # The small kernel keeps 16 sums per result only in the columns after the last group of 16, if they are few.
     small_limits = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -154,16 +137,16 @@ def scale_vector(x: Floats, factor: float) -> Floats:
 
 
 def _pad_to_lanes(b: Floats) -> Floats:
-    """Append columns of zeros to arrays (..., n), so that the number of columns is a multiple of ``_LANES``."""
+    """Return an array (..., n) with columns of zeros appended, up to a multiple of ``_LANES`` columns."""
     columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
     columns[..., : b.shape[-1]] = b
     return columns
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
-    """Return ``a @ b`` of (rows, depth) and (depth, n) as a sum of panels.
+    """Return ``a @ b`` of the shapes (rows, depth) and (depth, n), added up from panels.
 
-    A panel is the sum of up to ``max_terms`` consecutive terms of a result, added in order.
+    A panel is the sum of up to ``max_terms`` consecutive terms of a result. Terms and panels are added in order.
     """
     depth = a.shape[1]
     total = np.zeros((len(a), b.shape[1]), np.float32)
@@ -189,10 +172,10 @@ def _count_panel_terms(remaining: int, max_terms: int) -> int:
 
 
 def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
-    """Return ``a @ b`` of (rows, depth) and (depth, n). Term ``k`` is added to sum ``k % 16`` of each result.
+    """Return ``a @ b`` of the shapes (rows, depth) and (depth, n). Each result is computed from 16 sums.
 
-    The 16 sums are then added as a tree, neighbors first. In the corner of the last rows and the last columns, the sums
-    of the first half and the second half are added first.
+    Term ``k`` is added to sum ``k % 16``. Then, pairs of sums are added until one sum is left. A pair has neighbors or,
+    for results in both the last ``rows % 4`` rows and the last ``n % 4`` columns, a sum from each half of the sums.
     """
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)

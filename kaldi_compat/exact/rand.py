@@ -102,7 +102,7 @@ class KaldiRandom:
         self.seed = seed
         # The first draw computes the state, because that takes longer than the features of a short utterance.
         self._state = np.empty(0, np.uint32)  # The last 31 words of the generator, (31,).
-        self._ready = np.empty(0, np.int32)  # Draws that were computed, but not yet returned.
+        self._next_draws = np.empty(0, np.int32)  # Draws that were computed, but not yet returned.
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed})"
@@ -112,15 +112,15 @@ class KaldiRandom:
         if not len(self._state):
             self._state = _compute_seeded_state(self.seed)
             self.draws(_DISCARDED)
-        blocks = [self._ready]
-        missing_count = count - len(self._ready)
+        blocks = [self._next_draws]
+        missing_count = count - len(self._next_draws)
         while missing_count > 0:
             words = _make_block_matrix() @ self._state
             self._state = words[-_LAG:]
             blocks.append((words >> np.uint32(1)).astype(np.int32))
             missing_count -= _BLOCK
-        numbers = np.concatenate(blocks) if len(blocks) > 1 else self._ready
-        self._ready = numbers[count:]
+        numbers = np.concatenate(blocks) if len(blocks) > 1 else self._next_draws
+        self._next_draws = numbers[count:]
         return numbers[:count]
 
     def uniform(self, count: int) -> npt.NDArray[np.float32]:
@@ -146,17 +146,12 @@ class KaldiRandom:
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return the multipliers and increments that map a seed of ``rand_r()`` to the words of its first draws.
+    """Return the multipliers and increments (6, pairs) that map a seed of ``rand_r()`` to the words of its first draws.
 
-    A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
-    seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The
-    tables are shifted left by 4, 6 and 6 bits, which moves these bits to their final position or to the top.
-
-    Args:
-        pairs: number of pairs of draws.
-
-    Returns:
-        Multipliers and increments, both of shape (6, pairs): three words for each draw of a pair.
+    A draw joins three words, so a pair of draws has six words. A word is the state after a step of a linear congruence
+    modulo 2^32, and the state after ``k`` steps is linear in the seed: ``A_k * seed + C_k``. The three words give 11,
+    10 and 10 bits of the draw, each from bit 16 of the word upwards. The tables are shifted left by 4, 6 and 6 bits,
+    which moves the bits of the first word to their final position, and the bits of the other words to the top.
     """
     powers, sums = _compute_congruence(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
@@ -168,14 +163,9 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
 
 def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
-    """Draw pairs of normal numbers in polar coordinates (Kaldi: RandGauss2).
+    """Draw pairs of normal numbers in polar coordinates, ``pairs`` pairs for each of ``seeds`` (Kaldi: RandGauss2).
 
-    Args:
-        seeds: (n,): states of ``rand_r()``.
-        pairs: number of pairs to draw from each state.
-
-    Returns:
-        The radii and the angles (in radians) of the pairs, both (n, pairs).
+    ``seeds`` (n,) are states of ``rand_r()``. Return the radii and the angles in radians, both (n, pairs).
     """
     multipliers, increments = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * multipliers[:, None] + increments[:, None]  # Six words for each pair, (6, n, pairs).
@@ -187,7 +177,10 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
-    """Return multipliers and increments (2, pairs) that map a ``rand_r()`` seed to the state before each pair."""
+    """Return multipliers and increments (2, pairs) that map a ``rand_r()`` seed to the state before each pair of draws.
+
+    Row 0 has the multipliers.
+    """
     powers, sums = _compute_congruence(_STEPS * pairs)
     starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
     return starts.view(np.int32)

@@ -42,7 +42,7 @@ class Filters:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """Structure of the filters for the C library."""
+        """The filters as a structure for the C library, which stores the weights of all filters one after another."""
         taps = np.array(list(map(len, self.weights)))
         return native.get_structure("resampling_filters")(
             phases=len(taps),
@@ -69,11 +69,11 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
         num_zeros: number of zero crossings of the sinc on each side of its center.
     """
     common = math.gcd(rate_in, rate_out)
-    width = num_zeros / (2.0 * cutoff)
+    half_width = num_zeros / (2.0 * cutoff)  # In seconds.
     first, weights = [], []
     for i in range(rate_out // common):
         center = i / rate_out
-        begin, end = math.ceil((center - width) * rate_in), math.floor((center + width) * rate_in) + 1
+        begin, end = math.ceil((center - half_width) * rate_in), math.floor((center + half_width) * rate_in) + 1
         taps = [_evaluate_windowed_sinc(float(F32(j / rate_in - center)), cutoff, num_zeros) for j in range(begin, end)]
         first.append(begin)
         weights.append(np.array(taps, F32) / F32(rate_in))
@@ -81,7 +81,7 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
 
 
 def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
-    """Return the value at ``time`` (in seconds) of a low-pass filter: a sinc under a Hanning window.
+    """Return the impulse response of a low-pass filter, a sinc with a Hanning window, at ``time`` in seconds.
 
     Sinc, window and their product are rounded to float32. For the parameters, see :func:`make_resampling_filters`.
     """
@@ -119,7 +119,7 @@ class PeriodFilters:
 
 
 def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
-    """Return the number of samples at ``rate_out`` Hz for ``num_samples`` (int or array) at ``rate_in`` Hz."""
+    """Return ``num_samples * rate_out / rate_in`` (int or array) rounded up: the number of samples after resampling."""
     return divide_rounding_up(num_samples * rate_out, rate_in)
 
 
@@ -130,11 +130,7 @@ def divide_rounding_up(count: Any, divisor: int) -> Any:
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
-    """Check the rates, the cutoff and the width of a filter, which are parameters of :func:`resample_linearly`.
-
-    Raises:
-        OptionError: a parameter is invalid, or the filters would be too large.
-    """
+    """Raise OptionError if a parameter of :func:`resample_linearly` is invalid, or the filters would be too large."""
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: "
@@ -180,8 +176,8 @@ def resample_chunk(
         samples: the audio up to the chunk's end, int16 or float32 (T,).
         filters: result of :func:`make_resampling_filters`.
         outputs: indices of the first output sample and of the sample after the last.
-        chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in a different
-            order.
+        chunk_start: first input sample of the chunk. Products of filters that extend beyond the chunk are added in a
+            different order.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
     return resample_chunks(samples, filters, np.array([chunk]))
@@ -190,7 +186,7 @@ def resample_chunk(
 def _resample_by_phase(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int
 ) -> Floats:
-    """Return the output samples of one chunk of audio, computed in NumPy. See :func:`resample_chunk` for parameters.
+    """Return the result of :func:`resample_chunk`, computed in NumPy.
 
     Output samples of the same phase share a filter, and are computed together. Output samples whose filters cross an
     edge of the chunk are computed one by one.
@@ -201,8 +197,8 @@ def _resample_by_phase(
         block = np.arange(start, min(start + BLOCK_SAMPLES, end))
         for phase, weights in enumerate(filters.weights):
             indices = block[block % phases == phase]
-            begin = filters.first[phase] + indices // phases * filters.period
-            out[indices - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
+            begins = filters.first[phase] + indices // phases * filters.period
+            out[indices - outputs[0]] = dot(audio[begins[:, None] + np.arange(len(weights))], weights)
     for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
         out[output - outputs[0]] = _compute_edge_sample(
             audio, filters.find_first_input(output), filters.weights[output % phases]
@@ -279,14 +275,10 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 
 
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
-    """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
+    """Return the last four arguments of :func:`resample_linearly` for the filter of Kaldi's ResampleWaveform.
 
     Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
     half the lower rate. The filters have 6 zero crossings on each side.
-
-    >>> from kaldi_compat.exact.resample import choose_waveform_filter
-    >>> choose_waveform_filter(16000, 8000.5)
-    (16000, 8000, 3960.24755859375, 6)
     """
     cutoff = F32(0.99 * 0.5 * float(F32(min(rate_in, rate_out))))
     return int(rate_in), int(rate_out), float(cutoff), 6
@@ -295,16 +287,8 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:
     """Resample a whole waveform with the filter that Kaldi's programs choose (Kaldi: ResampleWaveform).
 
-    Args:
-        samples: audio, float32 of shape (T,).
-        rate_in: sampling rate of the audio in Hz.
-        rate_out: sampling rate of the result in Hz.
-
-    Returns:
-        Float32 of shape (ceil(T * rate_out / rate_in),).
-
-    Raises:
-        OptionError: see :func:`resample_linearly`.
+    For the arguments, the result and the errors, see :func:`resample_linearly`. Fractions of the rates are dropped,
+    except for the cutoff of the filter.
     """
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))
 

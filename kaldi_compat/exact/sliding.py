@@ -19,24 +19,21 @@ _MIN_VARIANCE = 1e-10  # Lower bound on variances in Kaldi's SlidingWindowCmnInt
 
 
 def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first_sum: Doubles | None = None) -> Doubles:
-    """Compute the sum of the rows ``start[t]`` to ``end[t] - 1`` for each window ``t``.
+    """Return the sums ``(windows, ...)`` of the rows ``start[t]`` to ``end[t] - 1`` for each window ``t``.
 
     Args:
         values: ``(rows, ...)`` in double precision.
         start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
             first window ends before it starts, its sum is 0, but later sums still add and subtract the passed rows.
         first_sum: ``(...,)``: sum of the first window; None to add the rows of this window in order.
-
-    Returns:
-        Sums of shape ``(windows, ...)``.
     """
     if first_sum is None:
         first_sum = np.add.reduce(np.add.accumulate(values[start[0] : end[0]], axis=0)[-1:], axis=0)
     steps = np.zeros((len(start), 2, *values.shape[1:]))
-    # Windows after which the first row is dropped, and windows after which a row is added.
-    dropping, adding = np.flatnonzero(np.diff(start)), np.flatnonzero(np.diff(end))
-    steps[dropping + 1, 0] = -values[start[dropping]]
-    steps[adding + 1, 1] = values[end[adding]]
+    # Indices of the windows whose first row the next window lacks, and of the windows after which a row is added.
+    before_removals, before_additions = np.flatnonzero(np.diff(start)), np.flatnonzero(np.diff(end))
+    steps[before_removals + 1, 0] = -values[start[before_removals]]
+    steps[before_additions + 1, 1] = values[end[before_additions]]
     steps[0, 1] = first_sum
     flat_steps = steps.reshape(-1, *values.shape[1:])
     sums: Doubles = np.add.accumulate(flat_steps, axis=0)[1::2]
@@ -80,7 +77,7 @@ def _multiply_exactly(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def _split_in_halves(x: Doubles) -> tuple[Doubles, Doubles]:
-    """Split doubles into high and low parts of at most 26 bits, whose products are exact."""
+    """Return high and low parts that add up to ``x``. Both have at most 26 bits, so their products are exact."""
     scaled = 134217729.0 * x  # 2**27 + 1, as in Dekker's algorithm.
     high = scaled - (scaled - x)
     return high, x - high
@@ -93,7 +90,7 @@ def normalize_by_windows(
 
     Args:
         features: ``(frames, dim)``.
-        start, end: ``(frames,)``: see :func:`compute_window_sums`.
+        start, end: ``(frames,)``: bounds of each frame's window: see :func:`compute_window_sums`.
         norm_vars: True to also divide by the standard deviation. A window of one frame then gives zeros.
 
     Returns:

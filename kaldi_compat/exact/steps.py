@@ -54,16 +54,17 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the windowed frames (rows, points) and log energies (rows,) of ``rows``, which lie in ``utterances``.
+    """Return the windowed frames (rows, points) and the log energies (rows,) of rows of features.
 
-    Without ``use_energy``, the log energies are not computed.
+    ``rows`` are indices of rows, and ``utterances`` (rows,) the index of the utterance of each row. Without
+    ``use_energy``, the log energies are undefined.
     """
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
-    index = (first[:, None] + np.arange(plan.size)) % (2 * length)
-    index = np.minimum(index, 2 * length - 1 - index)  # Reflects the audio at both ends, as often as necessary.
-    frames = batch.samples[batch.starts[utterances][:, None] + index].astype(F32)
+    indices = (first[:, None] + np.arange(plan.size)) % (2 * length)
+    indices = np.minimum(indices, 2 * length - 1 - indices)  # Reflects the audio at both ends, as often as necessary.
+    frames = batch.samples[batch.starts[utterances][:, None] + indices].astype(F32)
     if options.waveform_scale != 1:
         frames *= F32(options.waveform_scale)
     if batch.seeds is not None and options.dither != 0:
@@ -90,7 +91,7 @@ def _take_maximum(x: Floats, minimum: np.float32) -> Floats:
 
 
 def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
-    """Draw Kaldi's normal noise for frames of ``size`` samples, (frames, size), from ``rand_r()`` states (frames,)."""
+    """Draw Kaldi's standard normal noise (frames, size) from the ``rand_r()`` states ``seeds`` (frames,)."""
     radius, angle = draw_polar_noise(seeds, size)
     return radius * cosf(angle)
 
@@ -105,7 +106,7 @@ def _compute_power(spectrum: tuple[Floats, Floats]) -> Floats:
 
 
 def _compute_spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
-    """Return log power spectra (rows, points / 2 + 1), whose first column is the log energy.
+    """Return log power spectra (rows, points / 2 + 1) of packed spectra. The log energy (rows,) replaces column 0.
 
     With ``return_raw_fft``, return the packed spectra (rows, points): real and imaginary parts in turn.
     """
@@ -123,7 +124,7 @@ def _compute_floored_log(energies: Floats) -> Floats:
 def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
     """Return the features (rows, dim) of power or magnitude spectra (rows, fft_bins) and log energies (rows,).
 
-    With ``debug_mel``, also print the mel energies to standard error, as Kaldi does.
+    ``table`` has the mel filters. With ``debug_mel``, also print the mel energies to standard error, as Kaldi does.
     """
     bins = zip(table.first, table.weights, strict=True)
     energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
@@ -165,14 +166,15 @@ def _compute_plp(plan: Plan, energies: Floats) -> Floats:
     loudness = np.array(powers).astype(F32).reshape(energies.shape)
     # As in Kaldi, the first and the last bin are repeated at the edges of the spectrum.
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
-    lags = multiply_matrix_vector(plan.matrix, loudness)
-    lpc, residual = _predict_linearly(lags)
+    autocorrelations = multiply_matrix_vector(plan.matrix, loudness)
+    lpc, residual = _predict_linearly(autocorrelations)
     higher_cepstra = _compute_cepstra(lpc)
     c0 = np.array([_compute_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     has_nan = np.isnan(higher_cepstra).any(-1)
     if has_nan.any():  # The signs of NaN follow from the order of Kaldi's operands on x86, so compute them again.
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
-        lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
+        autocorrelations = np.where(np.isnan(autocorrelations), nan, autocorrelations)[has_nan]
+        lpc, residual = _predict_linearly(autocorrelations.view(_SignedNans))
         higher_cepstra[has_nan] = _compute_cepstra(lpc)
         c0[has_nan] = np.where(np.isnan(residual), -residual, c0[has_nan])
     cepstra = np.concatenate((_take_maximum(c0, np.finfo(F32).tiny)[:, None], higher_cepstra), -1)
@@ -214,19 +216,20 @@ def _compute_log_of_residual(x: float) -> float:
     return -math.log(1.0 / x)
 
 
-def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
-    """Compute linear prediction coefficients (rows, order) and residual energies (rows,) by Durbin's recursion.
+def _predict_linearly(autocorrelations: Floats) -> tuple[Floats, Floats]:
+    """Return linear prediction coefficients (rows, order) and residual energies (rows,) by Durbin's recursion.
 
-    ``lags`` are the autocorrelations (rows, order + 1).
+    ``autocorrelations`` are (rows, order + 1), from lag 0 to lag ``order``.
     """
-    residual = lags[:, 0]
-    lpc = lags[:, :0]
-    for i in range(lags.shape[1] - 1):
-        reflection = lags[:, i + 1]
+    residual = autocorrelations[:, 0]
+    lpc = autocorrelations[:, :0]
+    for i in range(autocorrelations.shape[1] - 1):
+        reflection = autocorrelations[:, i + 1]
         for j in range(i):
-            reflection = reflection + lpc[:, j] * lags[:, i - j]
+            reflection = reflection + lpc[:, j] * autocorrelations[:, i - j]
         reflection = reflection / residual
-        residual = residual * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))  # Kaldi's floor.
+        # Kaldi's floor keeps the residual energy positive.
+        residual = residual * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))
         lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
     return lpc, residual
 
@@ -243,9 +246,9 @@ def _compute_cepstra(lpc: Floats) -> Floats:
 
 
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
-    """Return cepstra (rows, num_ceps) whose C0 is the log energy if ``use_energy`` is set.
+    """Return cepstra (rows, num_ceps), in which the log energy (rows,) replaces C0 if ``use_energy`` is set.
 
-    For ``htk_compat``, C0 is moved to the end.
+    C0 is the first column, or the last column for ``htk_compat``.
     """
     first_column = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:

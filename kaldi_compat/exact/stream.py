@@ -31,17 +31,14 @@ def minimum(count: Count, other: Count) -> Count:
 
 
 def where(condition: Any, count: Count, other: Count) -> Count:
-    """Return ``count`` where the condition holds, and ``other`` elsewhere."""
+    """Return ``count`` where ``condition``, a bool or an array of booleans, is true, and ``other`` elsewhere."""
     return (count if condition else other) if isinstance(condition, bool) else np.where(condition, count, other)
 
 
 def pack_floats(numbers: Sequence[float], buffer: Any, start: int = 0) -> None:
-    """Convert numbers to float32 and write them into a buffer. This takes half the time of ``array.array``.
+    """Convert numbers to float32, and write them into ``buffer``, a float32 array, from index ``start`` on.
 
-    Args:
-        numbers: list of numbers.
-        buffer: float32 array that receives the numbers.
-        start: index in the buffer of the first number.
+    This takes half the time of ``array.array``.
 
     Raises:
         struct.error: an item is not a number.
@@ -60,17 +57,17 @@ def _make_packer(count: int) -> Any:
 
 
 class WindowFlow(abc.ABC):
-    """Base class of streams of frames. A frame depends on a window of items, and is known when its window is complete.
+    """Base class of streams of frames, which are computed from windows of items (samples or frames of input).
 
-    A stream takes a chunk of items, computes the frames that are known, and discards the items that no later frame
-    needs. A subclass defines the windows and computes frames.
+    A stream takes a chunk of items, computes the frames whose windows are complete, and discards the items that no
+    later frame needs. A subclass defines the windows and computes frames.
     """
 
     history: Any  # Items that later frames need, with the attributes and methods of ArrayHistory.
     done: Count  # Number of frames returned so far.
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Append a chunk to the history, and return the frames that the chunk completes and their number.
+        """Append a chunk to the history, and return the frames that the chunk decides and their number.
 
         Args:
             chunk: the next items.
@@ -94,15 +91,15 @@ class WindowFlow(abc.ABC):
 
     @abc.abstractmethod
     def _count_decided_frames(self, end: Count) -> Count:
-        """Return the number of frames that are complete after ``end`` items and that no later item changes."""
+        """Return the number of frames that depend only on the first ``end`` items, if more items may follow."""
 
     @abc.abstractmethod
     def _find_oldest_needed(self, done: Count, end: Count) -> Count:
-        """Return the first item that frame ``done`` and later frames may need, after ``end`` items."""
+        """Return the index of the first item that frame ``done`` or a later frame may need, after ``end`` items."""
 
     @abc.abstractmethod
     def _compute_frames(self, first: Count, counts: Count) -> Any:
-        """Compute ``counts`` frames from frame ``first`` on."""
+        """Return the ``counts`` frames from frame ``first`` on."""
 
 
 class AudioFlow(WindowFlow):
@@ -114,7 +111,7 @@ class AudioFlow(WindowFlow):
     _first: int  # Index of the first frame's first sample. It may be negative if snip_edges is False.
 
     def _set_frame_layout(self, size: int, shift: int, snip_edges: bool) -> None:
-        """Set the size and the shift of frames in samples, and whether frames must lie wholly in the audio."""
+        """Set the layout of frames: size and shift in samples. With ``snip_edges``, frames lie wholly in the audio."""
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
         self._first = 0 if snip_edges else shift // 2 - size // 2
         # Number of samples that complete the first frame. Without snip_edges, shorter audio may have no frame at all.
@@ -136,10 +133,10 @@ class ArrayHistory:
     """Buffer of the past samples of one stream, as float32.
 
     Attributes:
-        buffer: holds the samples from number ``origin`` on.
-        origin: see ``buffer``.
-        start: number of the first past sample, counted from the start of the utterance.
-        end: number of samples received so far.
+        buffer: (size,): memory for samples, of which the first is sample ``origin`` of the utterance.
+        origin: index in the utterance of the buffer's first sample.
+        start: index in the utterance of the first sample that is still needed.
+        end: number of samples of the utterance received so far.
     """
 
     def __init__(self) -> None:
@@ -152,15 +149,9 @@ class ArrayHistory:
         return self.buffer[self.start - self.origin : self.end - self.origin]
 
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
-        """Append a chunk, and return the copy of the chunk in the buffer, (length,).
+        """Append a chunk of ``length`` samples, an array or a list, and return its copy in the buffer, (length,).
 
-        Args:
-            chunk: samples (length,), an array or a list of numbers.
-            length: number of samples in the chunk.
-
-        Raises:
-            struct.error: an item of a list is not a number.
-            OverflowError: a finite number of a list is too large for single precision.
+        Raise the errors of :func:`pack_floats` for a list.
         """
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)
@@ -175,10 +166,10 @@ class ArrayHistory:
 
     def _make_room(self, length: int) -> None:
         """Move the samples to the start of the buffer, or of a larger buffer, so that ``length`` more samples fit."""
-        past = self.samples
-        if len(past) + length > len(self.buffer):
-            self.buffer = np.empty(max(len(past) + length, SPACE), np.float32)
-        self.buffer[: len(past)] = past
+        samples = self.samples
+        if len(samples) + length > len(self.buffer):
+            self.buffer = np.empty(max(len(samples) + length, SPACE), np.float32)
+        self.buffer[: len(samples)] = samples
         self.origin = self.start
 
     def discard_before(self, start: int, ended: bool) -> None:
@@ -214,16 +205,13 @@ class ChunkStream(AudioFlow):
     def advance(
         self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: SeedSource | None = None
     ) -> Floats:
-        """Return the frames that a chunk completes.
+        """Return the features (frames, dim) of the frames that a chunk completes.
 
         Args:
             chunk: samples (T,).
             final: True if the utterance ends with this chunk. The next chunk then starts a new utterance.
             vtln_warp: VTLN factor.
             seeds: see :data:`~kaldi_compat.exact.engine.SeedSource`. None without dithering.
-
-        Returns:
-            Features (frames, dim).
         """
         self._vtln_warp, self._seeds = vtln_warp, seeds
         samples = convert_to_samples(chunk)

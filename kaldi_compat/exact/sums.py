@@ -127,7 +127,7 @@ def compute_plain_sum(x: Floats) -> Floats:
 
 
 def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
-    """Add the numbers of ``x`` in order along an axis (-1 or -2), in double precision. The axis stays, with length 1.
+    """Return the float64 sums of ``x`` along an axis (-1 or -2), added in order. The axis stays, with length 1.
 
     The order of NumPy's own sums depends on the layout in memory and on NumPy's version.
     """
@@ -141,7 +141,7 @@ def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
 
 
 def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floats:
-    """Multiply a matrix by vectors ``x`` (..., columns), and return (..., rows) (OpenBLAS: ``sgemv``, row-major).
+    """Return the products (..., rows) of a matrix and vectors ``x`` (..., columns) (OpenBLAS: ``sgemv``, row-major).
 
     Groups of four rows add fused products in eight accumulators. A pair of rows after the groups uses four
     accumulators, and a last single row uses eight, both without fused products. Small matrices of 4 or 8 columns have
@@ -159,11 +159,11 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
             matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours_end, pairs_end
         )
         return sums
-    start = np.zeros(rows, np.float32) if onto is None else onto
+    summand = np.zeros(rows, np.float32) if onto is None else onto
     row_sums = [
-        _multiply_rows(matrix[:fours_end], x, start[:fours_end], accumulators=8, is_fused=True),
-        _multiply_rows(matrix[fours_end:pairs_end], x, start[fours_end:pairs_end], accumulators=4, is_fused=False),
-        _multiply_rows(matrix[pairs_end:], x, start[pairs_end:], accumulators=8, is_fused=False),
+        _multiply_rows(matrix[:fours_end], x, summand[:fours_end], accumulators=8, is_fused=True),
+        _multiply_rows(matrix[fours_end:pairs_end], x, summand[fours_end:pairs_end], accumulators=4, is_fused=False),
+        _multiply_rows(matrix[pairs_end:], x, summand[pairs_end:], accumulators=8, is_fused=False),
     ]
     return _add_last_columns(matrix, x, np.concatenate(row_sums, -1))
 
@@ -171,12 +171,8 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
 def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
     """Return products (...) of a row (columns,) and vectors ``x`` (..., columns), like :func:`multiply_matrix_vector`.
 
-    The kernels for four and eight columns do not apply, because OpenBLAS uses them only for contiguous matrices.
-
-    Args:
-        row: row of the matrix.
-        x: the vectors.
-        group: 0 for a row in a group of four, 1 for a row in a last pair, 2 for a last single row.
+    ``group`` is 0 for a row in a group of four rows, 1 for a row in a last pair, and 2 for a last single row. The row
+    belongs to a matrix that is not contiguous, so OpenBLAS does not use its kernels for four and eight columns.
     """
     product = _multiply_rows(row[None], x, 0, accumulators=4 if group == 1 else 8, is_fused=group == 0)
     total: Floats = _add_last_columns(row[None], x, product)[..., 0]
@@ -199,7 +195,8 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
 def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
     """Return ``onto`` plus the products of ``matrix`` and ``x`` in the columns that form groups of four, (..., rows).
 
-    In each block of columns, each row has 4 or 8 sums (``accumulators``). ``is_fused`` is True for fused products.
+    In each block of columns, the products of a row are added to 4 or 8 sums (``accumulators``), with a fused
+    multiply-add if ``is_fused`` is True.
     """
     rows, columns = matrix.shape
     groups_end = columns & ~3
@@ -219,15 +216,12 @@ def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: 
 
 
 def _sum_few_columns(products: Floats, fours_end: int, pairs_end: int) -> Floats:
-    """Add the products of each row in the order of OpenBLAS's kernels for four and eight columns.
+    """Return the sums (..., rows) of the products of each row, in the order of OpenBLAS's kernels for 4 and 8 columns.
 
     Args:
         products: products (rows, ..., columns) with 4 or 8 columns.
         fours_end: end (exclusive) of the rows that the kernels add in groups of four.
         pairs_end: end (exclusive) of the rows that the kernels add in pairs. A last row is added alone.
-
-    Returns:
-        Sums (..., rows).
     """
     columns = np.moveaxis(products, -1, 0)
     left, right = columns[:4], columns[4:]
@@ -248,20 +242,16 @@ def sum_columns(rows: Floats) -> Floats:
     eight rows at a time, in an order that depends on the column.
     """
     n, columns = rows.shape
+    if n <= 64:
+        return _add_rows(rows)
     total = np.zeros(columns, np.float32)
     groups_end = columns & ~3
-    if n <= 64:
-        for row in rows:
-            total += row
-        return total
     # In the first columns, up to the groups of 16 columns, OpenBLAS adds even and odd rows separately.
     split_columns = slice(0, groups_end % 16)
     eights_end = n & ~7
     for start, end in [*((i, i + 8) for i in range(0, eights_end, 8)), *_list_last_groups(eights_end, n)]:
         block = rows[start:end]
-        block_sums = np.zeros(columns, np.float32)
-        for row in block:
-            block_sums += row
+        block_sums = _add_rows(block)
         if end - start >= 4:
             even, odd = (_add_rows(block[first::2, split_columns]) for first in (0, 1))
             block_sums[split_columns] = even + odd
@@ -271,7 +261,7 @@ def sum_columns(rows: Floats) -> Floats:
 
 
 def _list_last_groups(start: int, end: int) -> list[tuple[int, int]]:
-    """Split the rows ``start`` to ``end - 1``, at most 7, into groups of 4, 2 and 1 rows: pairs (start, end)."""
+    """Split the rows ``start`` to ``end - 1``, at most 7, into groups of 4, 2 and 1. Return a (start, end) for each."""
     groups = []
     for size in (4, 2, 1):
         if (end - start) & size:

@@ -58,7 +58,10 @@ def compute_lifter(num_ceps: int, scale: float) -> Floats:
 
 
 def compute_inverse_dft(rows: int, columns: int) -> Floats:
-    """Return the matrix (rows, columns) that maps a symmetric power spectrum (columns,) to autocorrelations (rows,)."""
+    """Return the matrix (rows, columns) that maps one half of a symmetric power spectrum to autocorrelations.
+
+    The half has ``columns`` bins, from 0 to the Nyquist frequency. The autocorrelations are at lags 0 to ``rows - 1``.
+    """
     angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
     matrix = np.empty((rows, columns), F32)
     for i in range(rows):
@@ -69,16 +72,11 @@ def compute_inverse_dft(rows: int, columns: int) -> Floats:
 
 
 def compute_equal_loudness(centers: Floats) -> Floats:
-    """Return the equal-loudness weights at 40 dB of mel bins (Hermansky 1990).
+    """Return factors (num_mel_bins,) on mel energies, which model equal loudness at 40 dB (Hermansky 1990).
 
-    Args:
-        centers: (num_mel_bins,): center frequencies of the bins in Hz.
-
-    Returns:
-        Factors on the mel energies, (num_mel_bins,).
+    ``centers`` (num_mel_bins,) are the center frequencies of the mel bins in Hz.
     """
-    squared = centers * centers
-    doubles = squared.astype(np.float64)
-    share = (doubles / (doubles + 1.6e5)).astype(F32)
-    loudness: Floats = ((share * share) * ((doubles + 1.44e6) / (doubles + 9.61e6))).astype(F32)
+    squares = (centers * centers).astype(np.float64)
+    share = (squares / (squares + 1.6e5)).astype(F32)
+    loudness: Floats = ((share * share) * ((squares + 1.44e6) / (squares + 9.61e6))).astype(F32)
     return loudness

@@ -58,7 +58,7 @@ UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def detect_tracing(x: Any) -> Tracing:
-    """Detect which tools record the operations on ``x``, an array or a tensor. For an array, no tool does."""
+    """Detect which tools follow the operations on ``x``, an array or a tensor. No tool follows an array."""
     if isinstance(x, np.ndarray):
         return UNTRACED
     import torch as torch_module  # The import is fast, because x is a tensor.
@@ -132,7 +132,7 @@ def astype(x: Array, dtype: Any) -> Array:
 
 
 def concatenate(parts: Sequence[Array], axis: int = -1) -> Array:
-    """Concatenate arrays along an axis."""
+    """Concatenate arrays or tensors along an axis."""
     concatenated: Array = get_namespace(parts[0]).concatenate(parts, axis=axis)
     return concatenated
 
@@ -150,7 +150,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
         booleans, "c" for complex numbers; or a different letter, such as "U" for strings.
 
     Raises:
-        error: the array or tensor is masked, nested, quantized, sparse, or of 8-bit floats.
+        error: an array has masked elements, or a tensor is nested, quantized, sparse, or of 8-bit floats.
     """
     form = ""
     if isinstance(x, np.ndarray):
@@ -204,7 +204,10 @@ def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
 
 
 def convert_like(values: Any, like: Array) -> Array:
-    """Convert numbers to an array, or to a tensor on the device of ``like`` if ``like`` is a tensor. Keep the dtype."""
+    """Convert numbers to an array, or to a tensor on the device of ``like`` if ``like`` is a tensor.
+
+    The dtype of an array or a tensor stays the same.
+    """
     converted: Array
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
@@ -218,7 +221,10 @@ def convert_like(values: Any, like: Array) -> Array:
 
 
 def take_frames(x: Array, index: Array) -> Array:
-    """Select frames of ``x`` by ``index``, ``(n,)`` or ``(..., n)`` per utterance, and return ``(..., n, dim)``."""
+    """Return the frames ``(..., n, dim)`` of ``x`` ``(..., frames, dim)`` that ``index`` selects.
+
+    ``index`` is ``(n,)`` for all utterances, or ``(..., n)`` with different frames for each utterance.
+    """
     selected: Array
     if index.ndim == 1:
         selected = x[..., index, :]
@@ -231,9 +237,9 @@ def take_frames(x: Array, index: Array) -> Array:
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """Compute ``a @ b`` in the precision of ``a``, whatever TF32, bfloat16 or autocast modes are on in torch.
+    """Compute ``a @ b`` in the precision of ``a``, even if TF32, bfloat16 or autocast modes are enabled in torch.
 
-    torch has no local switch for these modes, and the global ones belong to the user. So wherever a float32 product
+    torch has no local switch for these modes, and its global switches belong to the user. So wherever a float32 product
     might lose precision, it is computed in float64, which no mode affects.
     """
     product: Array
@@ -245,7 +251,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if certainly no mode of torch reduces the precision of matrix products on ``x``.
+    """Return True if no mode of torch can reduce the precision of matrix products on ``x``, an array or a tensor.
 
     Also return True in an export to ONNX, where converting ``x`` to float64 would not help.
     """
@@ -266,9 +272,9 @@ def keeps_precision(x: Any) -> bool:
 
 
 def sum_cumulatively(x: Array, axis: int) -> Array:
-    """Return cumulative sums along an axis.
+    """Return cumulative sums along an axis, in the shape of ``x``.
 
-    In deterministic algorithms mode, torch refuses its cumulative sum on a GPU, so the sums are computed by doubling.
+    If deterministic algorithms are enabled, torch's cumulative sum fails on a GPU, so :func:`sum_by_doubling` is used.
     """
     xp = get_namespace(x)
     summed: Array

@@ -36,7 +36,8 @@ def check_lengths(
 
     Raises:
         error: the lengths are not integers, lack values (device meta), are not one for each row, are negative or exceed
-            the axis. The values of a tensor are checked only on the CPU, to avoid a wait, and never while it is traced.
+            the axis. The values of a tensor are checked only on the CPU, because reading them would wait for a GPU, and
+            never while it is traced.
     """
     if lengths is None:
         return None
@@ -98,7 +99,10 @@ def mask_frames(lengths: Any, features: Array) -> Array:
 
 
 def zero_padding(features: Array, lengths: Any | None) -> Array:
-    """Set the frames after the length of each row to zero. Return the features unchanged if ``lengths`` is None."""
+    """Return features ``(..., frames, dim)`` with zeros after the first ``lengths`` ``(...,)`` frames of each row.
+
+    If ``lengths`` is None, return the features unchanged.
+    """
     if lengths is None:
         return features
     is_inside = mask_frames(lengths, features)[..., None]
@@ -111,7 +115,7 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
 
     Args:
         features: ``(..., frames, dim)``.
-        left, right: number of frames to add at the start and at the end.
+        left, right: number of rows to add at the start and at the end.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The last of these frames is repeated.
 
     Returns:

@@ -48,12 +48,11 @@ def compute_statistics(
 
 
 def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
-    """Multiply the features of each utterance by factors, add offsets, and return features (frames, dim).
+    """Return the features (frames, dim) of utterances, times the scale of each utterance, plus its offset.
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        scale: (utterances, dim): the factors; None for 1.
-        offset: (utterances, dim): the offsets.
+        scale, offset: (utterances, dim): a factor and an offset for each column; None for a scale of 1.
     """
     counts = np.diff(bounds)
     result: Floats = x if scale is None else x * np.repeat(scale, counts, axis=0)
@@ -61,12 +60,12 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize frames in C: see :func:`normalize_by_sliding_windows`. Raise MemoryError if memory is exhausted."""
+    """Normalize frames in C: see :func:`normalize_by_sliding_windows`. Also return None if a window is empty."""
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
         raise MemoryError("no memory for the sums over a window: use shorter utterances, or a machine with more memory")
-    return None if status else out  # Status 2 means that a variance is below the floor, or that a window is empty.
+    return None if status else out  # Status 2 means that a variance must be floored, or that a window is empty.
 
 
 @native.twin(_normalize_by_sliding_windows_in_c)
@@ -84,6 +83,7 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
     for frames in split_utterances(x, bounds):
         start, end = compute_sliding_windows(np.arange(len(frames)), len(frames), options)
         normalized, variance = normalize_by_windows(frames, start, end, norm_vars=options.norm_vars)
+        # Without ``norm_vars``, ``variance`` has no rows. Windows of one frame give zeros, so their variance is unused.
         if ((variance < SLIDING_VARIANCE_FLOOR).any(axis=-1) & (end - start > 1)[: len(variance)]).any():
             return None
         features.append(normalized)

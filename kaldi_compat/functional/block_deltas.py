@@ -19,7 +19,7 @@ _cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # The 
 
 
 def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
-    """Append the deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_deltas`.
+    """Append the deltas of each utterance, as :func:`~kaldi_compat.functional.deltas.add_deltas` does.
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
@@ -33,7 +33,7 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
 
 
 def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
-    """Append the shifted deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_shifted_deltas`.
+    """Append shifted deltas to each utterance, as :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` does.
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
@@ -60,14 +60,12 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
 
 @native.twin(_filter_block_in_c)
 def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Filter utterances along time, and concatenate the results. The edge frames of an utterance are repeated.
-
-    For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``.
+    """Apply each of several filters to utterances along time. The edge frames of an utterance are repeated.
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         filters: weights of each filter. A filter without weights copies a frame.
-        firsts: distance in frames from frame ``t`` to the frame of the first weight, for each filter.
+        firsts: in output frame ``t``, the first weight of ``filters[i]`` multiplies input frame ``t + firsts[i]``.
 
     Returns:
         Results of the filters, side by side (frames, columns * filters).

@@ -27,16 +27,10 @@ _warned: set[str] = set()
 
 
 def check_shape(shape: Sequence[int], window_size: int) -> None:
-    """Raise an error if the shape of a batch looks like (T, channels) instead of (B, T).
+    """Raise AudioError if the shape of a batch looks like (T, channels) instead of (B, T).
 
-    Call this only for a batch without lengths, because lengths confirm that the last axis is time.
-
-    Args:
-        shape: shape of the batch. The last axis must be time.
-        window_size: samples per frame.
-
-    Raises:
-        AudioError: the last axis is shorter than a frame, and the axis before it is not.
+    This is the case if the last axis is shorter than a frame of ``window_size`` samples (but not empty), and the axis
+    before it is not. Call this only for a batch without lengths, because lengths confirm that the last axis is time.
     """
     if 0 < shape[-1] < window_size <= shape[-2]:
         samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
@@ -77,15 +71,12 @@ ADVICE_ON_RATE = "For audio at {rate} Hz, make the module with sample_frequency=
 
 
 def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
-    """Raise an error if ``lengths`` is a single number, because it is probably a sampling rate.
+    """Raise AudioError if ``lengths`` is a single number, because it is probably a sampling rate.
 
     Args:
         lengths: the second argument of a call.
-        advice: advice on setting the sampling rate. ``lengths`` replaces ``{rate}`` only when the error is raised,
-            because formatting a tensor takes long and waits for a GPU.
-
-    Raises:
-        AudioError: ``lengths`` is a number, not a sequence, an array or a tensor.
+        advice: advice on setting the sampling rate, in which ``lengths`` replaces ``{rate}``. Callers do not format the
+            advice themselves, because formatting a tensor takes long and waits for a GPU.
     """
     if isinstance(lengths, (int, float, np.number)):
         raise AudioError(
@@ -95,9 +86,10 @@ def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 
 
 def name_conversion(samples: Any, *, to_tensor: bool) -> str:
-    """Return the call that converts ``samples`` to audio: to a tensor if ``to_tensor`` is True, otherwise to an array.
+    """Return the name of the function that converts ``samples`` to a tensor, or to an array if ``to_tensor`` is False.
 
-    Bytes count as 16-bit samples. Strings and paths count as file names, which ``io_ark.load`` reads in both cases.
+    For bytes, which count as 16-bit samples, return the whole call. Strings and paths count as file names, which
+    ``io_ark.load`` reads in both cases.
     """
     if isinstance(samples, (str, os.PathLike)):
         return "io_ark.load"
@@ -107,7 +99,7 @@ def name_conversion(samples: Any, *, to_tensor: bool) -> str:
 
 
 def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
-    """Return the error for a chunk that is not a tensor, or, without ``expects_tensor``, not an array ``(T,)``."""
+    """Return the error for a chunk that should be a tensor, or an array ``(T,)`` if ``expects_tensor`` is False."""
     if isinstance(chunk, np.ndarray) and not expects_tensor:
         return AudioError(
             f"a chunk must be an array (T,), not an array of shape {chunk.shape}: make a stream for each utterance"
@@ -117,14 +109,9 @@ def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
 
 
 def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
-    """Raise an error if a stream of one utterance is called with lengths.
+    """Raise AudioError unless ``lengths`` is None, because a stream of one utterance takes no lengths.
 
-    Args:
-        lengths: second argument of the call, which must be None.
-        advice: see :func:`refuse_rate_as_lengths`.
-
-    Raises:
-        AudioError: ``lengths`` is not None.
+    If ``lengths`` is a single number, raise the error of :func:`refuse_rate_as_lengths` with ``advice``.
     """
     refuse_rate_as_lengths(lengths, advice)
     if lengths is not None:
@@ -132,10 +119,10 @@ def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 
 
 def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
-    """Convert VTLN factors to one float, or to a tuple of one float for each utterance.
+    """Convert VTLN factors to one float, or to a tuple of one float for each utterance, in row-major order.
 
     Args:
-        vtln_warp: a number, or an array, tensor or sequence of the shape of the batch.
+        vtln_warp: a number, or an array, tensor or sequence of the shape ``shape[:-1]``.
         shape: shape of the audio, (T,) or (..., T).
 
     Raises:
@@ -174,7 +161,7 @@ def check_list(
     """Check the utterances of an iterable, and return them as a list.
 
     Args:
-        items: input of a call that is not of the type ``kind``.
+        items: first argument of a call, which should be an iterable of utterances.
         lengths: lengths in the same call, which must be None.
         axes: names of the axes of an utterance, for the message.
         kind: type of an utterance: ``np.ndarray`` or ``torch.Tensor``.
@@ -232,18 +219,18 @@ class AudioFeature:
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Return the features of checked audio. If it has lengths, also return the number of frames of each row.
 
-        ``generator`` is the source of the dithering noise, or None.
+        ``generator`` is the source of the dithering noise; None for the default source.
         """
         raise NotImplementedError
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Any) -> list[Any]:
-        """Return the features of each of several utterances (T,). Each utterance has one VTLN factor."""
+        """Return a list of the features of several utterances (T,). Each utterance has one VTLN factor."""
         raise NotImplementedError
 
     def _check_audio(
         self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, tracing: Tracing = UNTRACED
     ) -> CheckedAudio:
-        """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
+        """Check audio. Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's scale of 16-bit integers.
 
         Args:
             samples: audio (T,) or (B, T).
@@ -279,8 +266,8 @@ class AudioFeature:
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
 
-        See :meth:`_check_audio` and :meth:`_compute` for the arguments. An utterance is an array, a tensor
-        or a wave.
+        An utterance in a list is a wave, or an array or a tensor (T,) according to ``_kind``. See :meth:`_check_audio`
+        and :meth:`_compute` for the arguments.
 
         Raises:
             AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
@@ -322,7 +309,7 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floating-point samples, times ``scale``, lie within -1 to 1.
+    """Warn once per process if floating-point samples lie within -1 to 1 after multiplication by ``scale``.
 
     Args:
         samples: an array or a tensor.
@@ -330,11 +317,11 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         is_known: the result for earlier samples. If it is True, a tensor on a GPU is not read, to avoid a wait.
 
     Returns:
-        True if the scale is known, because a sample is not zero. ``is_known`` for a tensor that is not read, and False
-        for 16-bit integers and empty arrays.
+        True if a sample is not zero, so that the scale of the audio is known. ``is_known`` for a tensor that is not
+        read, and False for 16-bit integers and empty arrays.
 
     Raises:
-        AudioError: integers, times ``scale``, exceed :data:`MAX_INTEGER`.
+        AudioError: the magnitude of an integer sample times ``scale`` exceeds :data:`MAX_INTEGER`.
     """
     if not isinstance(samples, np.ndarray):
         import torch  # The import is fast, because the samples are a tensor.

@@ -34,8 +34,8 @@ from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, 
 
 __all__ = ["apply_cmvn", "cmvn_statistics", "online_cmvn", "sliding_cmvn"]
 
-VARIANCE_FLOOR = 1.0e-20
-SLIDING_VARIANCE_FLOOR = 1.0e-10
+VARIANCE_FLOOR = 1.0e-20  # Lower bound on variances in Kaldi's ApplyCmvn.
+SLIDING_VARIANCE_FLOOR = 1.0e-10  # Lower bound on variances in Kaldi's SlidingWindowCmn.
 
 
 def cmvn_statistics(
@@ -89,8 +89,8 @@ def cmvn_statistics(
 def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
     """Compute frame weights for the CMVN statistics of a two-channel call (Kaldi: compute-cmvn-stats-two-channel).
 
-    In each frame, the louder channel has weight 1. Loudness is the first column (energy or C0). If both channels are
-    equally loud, the second channel counts as louder.
+    In each frame, the louder channel has weight 1. The loudness is the first column of the features (energy or C0). If
+    both channels are equally loud, the second channel counts as louder.
 
     Args:
         first, second: features of the first and the second channel, ``(..., frames, dim)``.
@@ -150,12 +150,14 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return factors (None for 1) and offsets that normalize features, or restore them with ``reverse``: (..., 1, dim).
+    """Return the scale and the offset, (..., 1, dim), for which ``features * scale + offset`` are normalized.
+
+    With ``reverse``, they restore normalized features. The scale is None without ``norm_vars``.
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
         options: options of the normalization.
-        dtype: type of the results, which is the type of the features.
+        dtype: type of the features and of the results.
     """
     xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
@@ -184,16 +186,11 @@ def refuse_tables(statistics: Any) -> None:
 
 
 def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
-    """Check that statistics can be applied to features.
-
-    Args:
-        statistics: (..., 2, dim + 1), or (..., 1, dim + 1) without variances.
-        dim: number of columns of the features.
-        options: options of the normalization.
+    """Check that statistics can be applied to features with ``dim`` columns.
 
     Raises:
-        FeatureError: the statistics have a different shape, a count is below 1, or with ``norm_vars``, a number
-            is not finite or the variances are missing.
+        FeatureError: the shape is neither (..., 2, dim + 1) nor, without variances, (..., 1, dim + 1); a count is below
+            1; or with ``norm_vars``, a number is not finite or the variances are missing.
     """
     shape = tuple(statistics.shape)
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
@@ -211,9 +208,9 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
         )
     # A count of one is valid, because a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
-        least = float(statistics[..., 0, -1].min())
+        lowest = float(statistics[..., 0, -1].min())
         raise FeatureError(
-            f"the CMVN statistics count {least:g} frames, but must count at least 1: compute them from more frames"
+            f"the CMVN statistics count {lowest:g} frames, but must count at least 1: compute them from more frames"
         )
 
 
@@ -224,9 +221,6 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
         features: (..., frames, dim).
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances.
         options: options of the normalization.
-
-    Returns:
-        Features of the same shape and dtype.
     """
     if not options.norm_means:
         return features
@@ -291,28 +285,28 @@ def apply_own_cmvn(
     return zero_padding(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
-def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
-    """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
+def compute_sliding_windows(frame_indices: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
+    """Return the start and the end (exclusive) of the window over which each frame is normalized.
 
-    With ``center``, the window is centered on the frame, or shifted to lie in the utterance. Otherwise the window
-    begins ``cmn_window`` frames before the frame, and ends with the frame, or with frame ``min_cmn_window - 1`` if that
-    is later. Windows are cut at the ends of the utterance.
+    With ``center``, a window is centered on its frame, or shifted to lie in the utterance. Otherwise, the window begins
+    ``cmn_window`` frames before the frame, and ends with the frame, or with frame ``min_cmn_window - 1`` if that is
+    later. Windows are cut at the ends of the utterance.
 
     Args:
-        time: frame numbers, integers of any shape.
-        frames: total number of frames, a number or an array that broadcasts with ``time``.
+        frame_indices: indices of the frames, integers of any shape.
+        frames: total number of frames, a number or an array that broadcasts with ``frame_indices``.
         options: options of the window.
 
     Returns:
-        The starts and the ends, both of the shape of ``time`` after broadcasting.
+        The starts and the ends, both of the shape of ``frame_indices`` after broadcasting.
     """
-    xp = get_namespace(time)
+    xp = get_namespace(frame_indices)
     if options.center:
-        start = xp.clip(time - options.cmn_window // 2, 0, None)
+        start = xp.clip(frame_indices - options.cmn_window // 2, 0, None)
         end = start + options.cmn_window
     else:
-        start = xp.clip(time - options.cmn_window, 0, None)
-        end = xp.clip(time + 1, options.min_cmn_window, None)
+        start = xp.clip(frame_indices - options.cmn_window, 0, None)
+        end = xp.clip(frame_indices + 1, options.min_cmn_window, None)
     overhang = xp.clip(end - frames, 0, None)
     return xp.clip(start - overhang, 0, None), end - overhang
 
@@ -343,14 +337,12 @@ def compute_sliding_mean_and_variance(
     options = make_options("compute_sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
     xp = get_namespace(features)
     frames = features.shape[-2]
-    time = arange(0, frames, features)
+    frame_indices = arange(0, frames, features)
     if lengths is None:
-        start, end = compute_sliding_windows(time, frames, options)
-    else:
-        ends = convert_like(lengths, features)[..., None]
-        start, end = compute_sliding_windows(
-            xp.minimum(time, xp.clip(ends - 1, 0, None)), xp.clip(ends, 1, None), options
-        )
+        start, end = compute_sliding_windows(frame_indices, frames, options)
+    else:  # Padding gets the window of the last valid frame. An empty utterance counts as one frame.
+        counts = xp.clip(convert_like(lengths, features)[..., None], 1, None)
+        start, end = compute_sliding_windows(xp.minimum(frame_indices, counts - 1), counts, options)
     return compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
 
 
@@ -436,15 +428,12 @@ def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, le
 def apply_mean_and_variance(
     features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
 ) -> Array:
-    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation, of the window of each frame.
+    """Normalize each frame by the mean of its window, and with ``norm_vars`` also by the variance.
 
     Args:
         features, mean, variance: (..., frames, dim): features, and mean and variance of the window of each frame.
         size: (..., frames): number of frames of each window. With ``norm_vars``, windows of one frame give zeros.
         options: options of the normalization.
-
-    Returns:
-        Features of the same shape and dtype.
     """
     xp = get_namespace(features)
     centered = to_float64(features) - mean
@@ -500,7 +489,7 @@ def online_cmvn(
 def apply_online_normalization(
     features: Array, statistics: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
 ) -> Array:
-    """Normalize features as :func:`online_cmvn` does, without checking the statistics and the lengths."""
+    """Return the result of :func:`online_cmvn`, without checking the statistics and the lengths."""
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
     window = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
@@ -512,18 +501,18 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill windows of fewer than ``cmn_window`` frames with statistics, for example of a corpus.
+    """Add statistics, for example of a corpus, to windows of fewer than ``cmn_window`` frames.
 
-    The statistics count as the missing frames, but at most as ``max_frames`` frames.
+    The statistics count as the missing frames of each window, but at most as ``max_frames`` frames.
 
     Args:
-        window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
+        window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
         statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for the utterances of a batch.
         max_frames: largest number of frames that the statistics count as, a number or ``(..., 1)``.
         options: options of the window.
 
     Returns:
-        Means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the filled windows.
+        Means, variances and sizes of the filled windows, in the shapes of ``window``.
     """
     mean, variance, size = window
     xp = get_namespace(mean)
@@ -540,16 +529,15 @@ def fill_window(
 def normalize_frames_online(
     features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
 ) -> Array:
-    """Subtract the mean (with ``norm_means``) and divide by the standard deviation (with ``norm_vars``) of the windows.
+    """Subtract the mean of each frame's window, and with ``norm_vars`` divide by the standard deviation.
+
+    Without ``norm_means``, the features stay unchanged.
 
     Args:
         features: (..., frames, dim).
-        window: means ``(..., frames, dim)``, variances of the same shape, and sizes ``(..., frames)`` of the windows.
+        window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
         options: options of the normalization.
         skip_dims: indices of columns that are not normalized.
-
-    Returns:
-        Features of the same shape and dtype.
 
     Raises:
         FeatureError: a column to skip does not exist.

@@ -12,7 +12,7 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate each frame with its neighbors in the utterance. The edge frames are repeated.
+    """Concatenate each frame with its neighbors in the utterance, earliest first. The edge frames are repeated.
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).

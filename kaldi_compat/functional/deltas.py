@@ -34,11 +34,12 @@ Filter = tuple[float, ...]
 def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
     """Return the filter that applies ``previous``, and then the regression slope over ``window`` frames on each side.
 
-    For ``previous`` (1,) and ``window`` 2, the taps are -0.2, -0.1, 0, 0.1 and 0.2. The filter is centered on a frame.
+    Both filters are centered on a frame. If ``previous`` copies the frame, ``(1.0,)``, and ``window`` is 2, the taps
+    are -0.2, -0.1, 0, 0.1 and 0.2.
     """
     ramp = np.arange(-window, window + 1, dtype=dtype)
     weights = np.zeros(len(previous) + 2 * window, dtype)
-    # Kaldi's order of summation, and its product with a rounded reciprocal, decide the last digit of a float.
+    # Add and scale in Kaldi's order, which decides the last digit of a float.
     for j, slope in enumerate(ramp):
         weights[j : j + len(previous)] += slope * np.asarray(previous, dtype)
     return tuple((weights * dtype(1.0 / float(np.sum(ramp * ramp)))).tolist())
@@ -47,8 +48,9 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
     """Return the filters that compute the deltas of orders 0 to ``delta_order``, with weights rounded to ``dtype``.
 
-    The filter of order 0 is the identity, (1,). The filter of order ``k`` has ``2 * k * delta_window + 1`` taps, is
-    centered on a frame, and computes the regression slope of the output of the filter of order ``k - 1``.
+    The filter of order 0 is ``(1.0,)``, which copies a frame. The filter of order ``k`` has
+    ``2 * k * delta_window + 1`` taps, is centered on a frame, and computes the regression slope of the output of the
+    filter of order ``k - 1``.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -57,15 +59,15 @@ def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] =
 
 
 def count_delta_context(options: DeltaOptions) -> int:
-    """Return the number of neighbors on each side that :func:`compute_inner_deltas` needs for a frame."""
+    """Return the number of frames on each side that :func:`compute_inner_deltas` needs for the deltas of a frame."""
     return options.delta_order * options.delta_window
 
 
 def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
-    """Return the sums over j of ``weights[j]`` times frame ``t + j``, for ``count`` frames ``t`` from ``first`` on.
+    """Return frames (..., count, dim) that are weighted sums of consecutive frames of ``features`` (..., frames, dim).
 
-    Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Frames
-    with a weight of 0 are skipped. Without weights, the frames are returned unchanged.
+    Frame ``i`` of the result is the sum of ``weights[j]`` times frame ``first + i + j`` over all ``j``. As in Kaldi,
+    the terms are added in order, and a weight of 0 is skipped. Without weights, it is frame ``first + i`` itself.
     """
     if not weights:
         frames: Array = features[..., first : first + count, :]
@@ -78,10 +80,10 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
 
 
 def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
-    """Return ``total + weight * frames``.
+    """Return ``total + weight * frames``, for ``total`` and ``frames`` of the same shape and dtype.
 
-    For float32 arrays, the sum is rounded once. In an export to ONNX, it is computed in the precision of the frames.
-    Otherwise, it is computed in double precision, and then rounded.
+    For float32 arrays, the sum is rounded once, like the fused multiply-add of Kaldi's BLAS. In an export to ONNX, it
+    is computed in the precision of the frames. Otherwise, it is computed in double precision, and then rounded.
     """
     new_total: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
@@ -99,7 +101,7 @@ def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[i
     Args:
         features: (..., frames + context, dim).
         filters: weights of each filter. A filter without weights copies a frame.
-        firsts: for each filter, index of the input frame that its first weight multiplies in the first output frame.
+        firsts: for each filter, the index of the input frame that its first weight multiplies for output frame 0.
         num_frames: number of frames of the result.
 
     Returns:
@@ -204,17 +206,17 @@ def repeated_deltas(
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Return the numbers of left and right neighbors that :func:`compute_inner_shifted_deltas` needs for a frame."""
-    last = max(0, options.num_blocks - 1) * options.block_shift
-    return options.delta_window + max(0, -last), options.delta_window + max(0, last)
+    """Return the numbers of frames before and after a frame that :func:`compute_inner_shifted_deltas` needs for it."""
+    last_shift = max(0, options.num_blocks - 1) * options.block_shift  # It is negative if the blocks go backwards.
+    return options.delta_window + max(0, -last_shift), options.delta_window + max(0, last_shift)
 
 
 def compute_shifted_delta_filters(
     options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32
 ) -> list[Filter]:
-    """Return the filter of the features themselves (one tap), followed by the filter of each block of deltas.
+    """Return the filter that copies a frame, ``(1.0,)``, and a filter for each block of deltas.
 
-    The weights are rounded to ``dtype``.
+    The filters of all blocks are equal. Their weights are rounded to ``dtype``.
     """
     return [(1.0,), *[compute_derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 

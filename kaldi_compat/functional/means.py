@@ -32,16 +32,15 @@ def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Intege
 
 @native.twin(_compute_window_means_in_c)
 def compute_window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
-    """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
+    """Return the weighted mean (rows,) over the window around each frame, with Kaldi's running sums.
+
+    The mean is the sum of ``weighted`` divided by the sum of ``weights``, or NaN for 0 / 0.
 
     Args:
         weights: (rows,): weights of the frames of the utterances.
         weighted: (rows,): values of the frames times their weights.
         bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
         left, right: number of frames before and after a frame that belong to its window. -1 excludes the frame itself.
-
-    Returns:
-        (rows,): sum of ``weighted`` divided by the sum of ``weights`` in each window, or NaN for 0 / 0.
     """
     means = np.empty(len(weights), weights.dtype)
     for first, end in itertools.pairwise(bounds.tolist()):

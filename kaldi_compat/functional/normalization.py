@@ -47,7 +47,7 @@ def utterance_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: options of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
+        options, changes: ``norm_vars`` and details of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
@@ -66,20 +66,20 @@ def utterance_cmvn(
     xp = get_namespace(features)
     # NumPy adds frames one by one, which needs double precision. torch adds in pairs, for which single precision
     # suffices, and runs on devices without double precision.
-    precise: Any = to_float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
+    values: Any = to_float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
     # The count is an array even without lengths, because it is a symbol in a traced model.
-    count: Any = full((), 0.0, precise) + features.shape[-2]
+    count: Any = full((), 0.0, values) + features.shape[-2]
     if lengths is not None:
-        count = astype(convert_like(lengths, features), precise.dtype)[..., None, None]
+        count = astype(convert_like(lengths, features), values.dtype)[..., None, None]
 
-    def average_frames(values: Any, ddof: int) -> Any:
-        """Return the sum of ``values`` over frames, divided by ``count - ddof`` or at least by 1: (..., 1, dim)."""
-        masked: Any = zero_padding(values, lengths)
+    def average_frames(x: Any, ddof: int) -> Any:
+        """Return the sum (..., 1, dim) of ``x`` over valid frames, divided by ``max(count - ddof, 1)``."""
+        masked: Any = zero_padding(x, lengths)
         total = sum_in_order(masked, -2) if isinstance(masked, np.ndarray) else xp.sum(masked, -2, keepdim=True)
         return total / xp.clip(count - ddof, 1, None)
 
-    mean = average_frames(precise, 0)
-    normalized: Array = precise - mean
+    mean = average_frames(values, 0)
+    normalized: Array = values - mean
     if options.norm_vars:
         variance = average_frames(normalized * normalized, int(options.unbiased))
         is_constant = variance <= xp.square(MAX_CONSTANT_DEVIATION * mean)
@@ -121,13 +121,13 @@ def subtract_centered_mean(
     options = make_options("subtract_centered_mean", CenteredMeanOptions, options, changes)
     xp = get_namespace(features)
     frames = features.shape[-2]
-    time = arange(0, frames, features)
+    frame_indices = arange(0, frames, features)
     count: Any = frames
-    if lengths is not None:
+    if lengths is not None:  # Padding gets the window of the last valid frame. An empty utterance counts as one frame.
         count = xp.clip(convert_like(lengths, features)[..., None], 1, None)
-        time = xp.minimum(time, count - 1)
-    start = xp.clip(time - options.context, 0, None)
-    end = time + options.context + 1
+        frame_indices = xp.minimum(frame_indices, count - 1)
+    start = xp.clip(frame_indices - options.context, 0, None)
+    end = frame_indices + options.context + 1
     end = xp.clip(end, None, frames) if lengths is None else xp.minimum(end, count)
     mean, _, _ = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
     result: Array = zero_padding(astype(to_float64(features) - mean, features.dtype), lengths)

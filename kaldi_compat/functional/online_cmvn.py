@@ -114,7 +114,7 @@ class OnlineCmvn:
 
         Args:
             features: ``(frames, dim)``, float32. Without frames, the call does nothing.
-            bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
+            bounds: ``(utterances + 1,)``: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 
         Returns:
@@ -139,7 +139,7 @@ class OnlineCmvn:
         return result
 
     def _check_columns(self, features: Floats) -> None:
-        """Raise FeatureError unless the corpus statistics are (2, dim + 1) for features (frames, dim)."""
+        """Raise FeatureError unless the corpus statistics have the shape (2, dim + 1) for features (frames, dim)."""
         if self._corpus.shape != (2, features.shape[1] + 1):
             raise FeatureError(
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}: "
@@ -147,10 +147,13 @@ class OnlineCmvn:
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
-        """Normalize utterances in C: see :meth:`_normalize_block`. Return NotImplemented to leave the work to NumPy."""
+        """Normalize utterances in C: see :meth:`_normalize_block`.
+
+        Return NotImplemented if NumPy must warn, raise an error, or return the features unchanged.
+        """
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
-            return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
+            return NotImplemented
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - start, dim), np.float32), np.array(self.skip_dims, np.int32)
         needs_numpy = native.get_function("online_cmvn")(
@@ -158,16 +161,17 @@ class OnlineCmvn:
             speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
             options.norm_vars, sums, np.empty_like(self._corpus), out,
         )  # fmt: skip
-        if needs_numpy:  # NumPy then warns, or raises an error for a variance that is not finite.
+        if needs_numpy:  # A variance must be floored, or is not finite.
             return NotImplemented
         self._speaker, self._seen, self._sums = speaker, seen, sums
         return out
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
-        """Normalize utterances (see :meth:`utterances`) from row ``start`` of ``x`` on, and return (rows - start, dim).
+        """Return the normalized rows of ``x`` (rows, dim) from row ``start`` on: (rows - start, dim).
 
-        Earlier calls normalized the rows before ``start``, which are in the window of the first utterance.
+        The rows before ``start`` begin the first utterance. Earlier calls have normalized them, and they are in the
+        window of row ``start``. For ``bounds`` and ``adapts``, see :meth:`utterances`.
         """
         normalized = []
         for index, frames in enumerate(split_utterances(x, bounds)):
@@ -179,7 +183,10 @@ class OnlineCmvn:
         return np.concatenate(normalized)
 
     def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
-        """Return normalized frames from ``start`` on, and update the statistics of the window and the speaker."""
+        """Return the normalized frames from frame ``start`` on. Update the statistics of the window and the speaker.
+
+        The frames before ``start`` are in the window already. Raise FeatureError for invalid statistics.
+        """
         features = frames[start:]
         unfilled = filled = self._compute_windows(frames, start)
         size = self.options.cmn_window
@@ -201,9 +208,9 @@ class OnlineCmvn:
         return result
 
     def _compute_windows(self, x: Floats, start: int) -> Doubles:
-        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``start`` and at the rows after it.
+        """Return the statistics of the windows that end with row ``start`` and later rows: (rows - start, 2, dim + 1).
 
-        The frames are added in Kaldi's order.
+        The rows of ``x`` are added in Kaldi's order to the sums of the window that ends before row ``start``.
         """
         size, frames, dim = self.options.cmn_window, len(x) - start, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # [:, 0]: terms that enter a frame's window; [:, 1]: terms that leave it.
@@ -222,7 +229,7 @@ class OnlineCmvn:
         return np.stack((doubles, doubles * doubles if self.options.norm_vars else np.zeros_like(doubles)), axis=1)
 
     def _add_frames(self, features: Floats) -> Doubles:
-        """Return the statistics of the speaker after adding the frames in order.
+        """Return the statistics of the speaker, (2, dim + 1), plus the frames of ``features``, added in order.
 
         Unlike in compute-cmvn-stats, the squares are not rounded to single precision.
         """
@@ -237,13 +244,13 @@ class OnlineCmvn:
 
 
 def _fill_windows(windows: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
-    """Fill windows of fewer than ``size`` frames with the statistics ``other``.
+    """Return the statistics of windows, with the statistics ``other`` added to windows of fewer than ``size`` frames.
 
-    The statistics count as the missing frames, but at most as ``max_frames`` frames.
+    The statistics ``other`` count as the missing frames of a window, but at most as ``max_frames`` frames.
 
     Args:
         windows: (frames, 2, dim + 1): statistics of the window of each frame.
-        other: (2, dim + 1): statistics to add.
+        other: (2, dim + 1): statistics of the speaker or of a corpus.
         max_frames: largest number of frames that the statistics count as.
         size: number of frames of a full window.
 
@@ -251,11 +258,11 @@ def _fill_windows(windows: Doubles, other: Doubles, max_frames: float, size: int
         FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = windows[:, 0, -1]
-    short = np.flatnonzero(counts < size)  # Indices of the windows to fill.
-    if len(short) and not other[0, -1] > 0:
+    indices = np.flatnonzero(counts < size)  # Indices of the windows to fill.
+    if len(indices) and not other[0, -1] > 0:
         raise FeatureError("the global CMVN statistics count no frames: compute them from at least one utterance")
-    added_frames = np.minimum(size - counts[short], max_frames)
-    short, added_frames = short[added_frames > 0], added_frames[added_frames > 0]
+    added_frames = np.minimum(size - counts[indices], max_frames)
+    indices, added_frames = indices[added_frames > 0], added_frames[added_frames > 0]
     result: Doubles = windows.copy()
-    result[short] = multiply_add_double((added_frames / other[0, -1])[:, None, None], other, windows[short])
+    result[indices] = multiply_add_double((added_frames / other[0, -1])[:, None, None], other, windows[indices])
     return result

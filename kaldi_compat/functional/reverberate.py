@@ -50,14 +50,17 @@ class AdditiveSignal:
 def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
     """Multiply two packed spectra, which are pairs of real and imaginary parts ``(..., points / 2)``.
 
-    The imaginary part of bin 0 is the Nyquist bin, which is real. Like Kaldi, this function treats the two bins as one
-    complex number, which adds a constant and a tone at the Nyquist frequency.
+    The imaginary part of bin 0 holds the Nyquist bin, because both bins are real. Like Kaldi, this function multiplies
+    the two bins as one complex number, which adds a constant and a tone at the Nyquist frequency to the product.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def _compute_spectrum(signal: Array) -> tuple[Array, Array]:
-    """Return the packed spectrum of a signal (..., points): see :func:`multiply_packed_spectra`."""
+    """Return the packed spectrum of a signal (..., points): real and imaginary part, each (..., points / 2).
+
+    See :func:`multiply_packed_spectra`.
+    """
     if isinstance(signal, np.ndarray):
         return compute_packed_rfft(signal)
     xp = get_namespace(signal)
@@ -69,14 +72,14 @@ def _compute_spectrum(signal: Array) -> tuple[Array, Array]:
 
 def _compute_signal(re: Array, im: Array) -> Array:
     """Return the signal (..., points) of a packed spectrum: see :func:`multiply_packed_spectra`."""
-    n = 2 * re.shape[-1]
+    points = 2 * re.shape[-1]
     if isinstance(re, np.ndarray):
-        scaled: np.ndarray[Any, Any] = compute_packed_irfft(re, im) * np.float32(1.0 / n)
+        scaled: np.ndarray[Any, Any] = compute_packed_irfft(re, im) * np.float32(1.0 / points)
         return scaled
     xp = get_namespace(re)
     real = xp.concatenate((re, im[..., :1]), axis=-1)
     imaginary = xp.nn.functional.pad(im[..., 1:], (1, 1))
-    signal: Array = xp.fft.irfft(xp.complex(real, imaginary), n)
+    signal: Array = xp.fft.irfft(xp.complex(real, imaginary), points)
     return signal
 
 
@@ -84,7 +87,7 @@ def _compute_signal(re: Array, im: Array) -> Array:
 def convolve(signal: Array, taps: Array) -> Array:
     """Convolve a signal and a filter by FFT, block by block with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 
-    As in Kaldi, each block also has a constant and a tone at the Nyquist frequency (:func:`multiply_packed_spectra`).
+    As in Kaldi, each block gets a constant and a tone at the Nyquist frequency (:func:`multiply_packed_spectra`).
 
     Args:
         signal: ``(..., samples)``, float32 (or float64 in torch).
@@ -101,20 +104,20 @@ def convolve(signal: Array, taps: Array) -> Array:
     xp = get_namespace(signal)
     *batch, sample_count = signal.shape
     length = sample_count + taps.shape[0] - 1
-    n = choose_fft_points(taps.shape[0])  # Kaldi's number of points, on which the rounding depends.
-    step = n - taps.shape[0] + 1
+    points = choose_fft_points(taps.shape[0])  # Kaldi's size of the FFT, on which the rounding depends.
+    step = points - taps.shape[0] + 1  # Number of input samples in a block.
     block_count = -(-length // step)
 
     padded = xp.concatenate((signal, full((*batch, block_count * step - sample_count), 0.0, signal)), axis=-1)
     steps = padded.reshape(*batch, block_count, step)
-    inputs = xp.concatenate((steps, full((*batch, block_count, n - step), 0.0, signal)), axis=-1)
-    padded_taps = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
+    inputs = xp.concatenate((steps, full((*batch, block_count, points - step), 0.0, signal)), axis=-1)
+    padded_taps = xp.concatenate((taps, full((points - taps.shape[0],), 0.0, taps)), axis=-1)
     out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(padded_taps), _compute_spectrum(inputs)))
 
     # The tail of a block overlaps the start of the next block, to which it is added.
     zeros = full((*batch, block_count + 1, step), 0.0, signal)
     heads = xp.concatenate((out[..., :step], zeros[..., :1, :]), axis=-2)
-    tails = xp.concatenate((out[..., step:], zeros[..., 1:, n - step :]), axis=-1)
+    tails = xp.concatenate((out[..., step:], zeros[..., 1:, points - step :]), axis=-1)
     output_blocks = heads + xp.concatenate((zeros[..., :1, :], tails), axis=-2)
     result: Array = output_blocks.reshape(*batch, -1)[..., :length]
     return result
@@ -124,8 +127,7 @@ def compute_power(signal: Array) -> Array:
     """Return the mean square ``(..., 1)`` of the samples of a signal ``(..., samples)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
-        # Squares are added in the order of Kaldi's BLAS, because the rounding of the sum changes the samples' last
-        # digit.
+        # Squares are added in the order of Kaldi's BLAS, which decides the last digit of the scaled samples.
         rows = signal.reshape(-1, signal.shape[-1])
         energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
@@ -135,9 +137,10 @@ def compute_power(signal: Array) -> Array:
 
 
 def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """Return the taps of an impulse response (taps,) from 1 ms before its peak, the direct sound, to 50 ms after it.
+    """Return the taps of an impulse response (taps,) from 1 ms before its highest tap to 50 ms after it.
 
-    ``sample_frequency`` is its sampling rate in Hz (Kaldi: ComputeEarlyReverbEnergy).
+    The highest tap is the direct sound. ``sample_frequency`` is the sampling rate of the impulse response in Hz (Kaldi:
+    ComputeEarlyReverbEnergy).
     """
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
@@ -160,7 +163,8 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         Signal of the same shape and dtype.
 
     Raises:
-        AudioError: the noise is empty or not 1-D, starts a sample or more before the signal, or has an invalid SNR.
+        AudioError: the noise is empty or not 1-D, starts a sample or more before the signal, or has an SNR that is NaN
+            or at most :data:`MIN_SNR`.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.reverberate import AdditiveSignal, add_noise
@@ -182,17 +186,15 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * to_float64(signal_power)
     scale = astype(xp.sqrt(target_power / to_float64(noise_power)), signal.dtype)
     # The noise may start past the signal's end, and end before it, so it is gathered by index.
-    index = arange(0, signal.shape[-1], signal) - offset
-    has_noise = (index >= 0) & (index < samples.shape[0])
-    summand = xp.where(
-        has_noise, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal)
-    )
-    mixed: Array = signal + summand
+    indices = arange(0, signal.shape[-1], signal) - offset  # Index of the noise sample that is added to each sample.
+    has_noise = (indices >= 0) & (indices < samples.shape[0])
+    scaled_noise = (samples * scale)[..., xp.clip(indices, 0, samples.shape[0] - 1)]
+    mixed: Array = signal + xp.where(has_noise, scaled_noise, full((), 0.0, signal))
     return mixed
 
 
 def convert_seconds_to_samples(seconds: float, sample_frequency: float) -> float:
-    """Convert seconds to a number of samples, rounded to float32 as in Kaldi. The number is infinite on overflow."""
+    """Return ``seconds * sample_frequency`` as Kaldi computes it in float32. The result is infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 

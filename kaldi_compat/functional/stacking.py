@@ -100,8 +100,7 @@ def stack_frames(
         return full((*batch, 0, options.size * dim), 0.0, features)
     padding = full((*batch, options.size - 1, dim), 0.0, features)
     extended = xp.concatenate((zero_padding(features, lengths), padding), -2)
-    # Frames are selected by index, because exporters cannot prove that a rounded-up length is a multiple of the stack
-    # size.
+    # Frames are selected by index, because exporters cannot prove that a length is a multiple of the stack size.
     stacks = (frames + options.size - 1) // options.size
     index = arange(0, stacks, features)[:, None] * options.size + arange(0, options.size, features)
     stacked: Array = take_frames(extended, index.reshape(-1)).reshape(*batch, stacks, options.size * dim)
@@ -109,9 +108,9 @@ def stack_frames(
 
 
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
-    """Return the number of frames to which ``pad_frames`` pads or cuts ``frames`` frames, an integer or an array."""
+    """Return the number of frames that ``pad_frames`` makes from ``frames`` frames, an integer or an array."""
     if options.length:
-        return frames * 0 + options.length  # An array if ``frames`` is an array.
+        return frames * 0 + options.length  # The result is an array if ``frames`` is an array.
     return (frames + options.multiple - 1) // options.multiple * options.multiple
 
 
@@ -148,8 +147,7 @@ def pad_frames(
     if lengths is not None:
         is_inside = mask_frames(lengths, features)[..., None]
         features = xp.where(is_inside, features, full((), options.value, features))
-    # For a fixed length, slice a longer array, because a traced model must not depend on the length of its example
-    # input.
+    # For a fixed length, slice a longer array, because a traced model must not depend on its example input's length.
     padding_length = options.length if options.length else count_padded_frames(frames, options) - frames
     padded = xp.concatenate((features, full((*batch, padding_length, dim), options.value, features)), -2)
     result: Array = padded[..., : options.length, :] if options.length else padded

@@ -71,7 +71,7 @@ def _check_matrices(*transforms: Array) -> None:
 
 
 def compute_log_determinant(transform: Array, dim: int) -> float:
-    """Compute ``log |det A|`` of the linear part ``A``, or ``log det(A A^T) / 2`` if ``A`` reduces the dimension.
+    """Return ``log det(A A^T) / 2`` of the linear part ``A`` of a transform. For a square ``A``, it is ``log |det A|``.
 
     Args:
         transform: (out, dim), or (out, dim + 1) with an offset.
@@ -88,10 +88,10 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     Args:
         a: ``(..., out, middle)``, or ``(..., out, middle + 1)`` with an offset.
         b: ``(..., middle, dim)``, or ``(..., middle, dim + 1)`` with an offset.
-        b_is_affine: True if ``b`` has an offset, which its shape does not show. Matters only if ``a`` has one.
+        b_is_affine: True if ``b`` has an offset, which its shape does not show. It is used only if ``a`` has an offset.
 
     Returns:
-        ``(..., out, columns of b)``, or one more column if only ``a`` has an offset.
+        ``(..., out, columns of b)``, or one more column if ``a`` has an offset and ``b_is_affine`` is False.
 
     Raises:
         FeatureError: the shapes do not match, or a matrix is empty.

@@ -29,23 +29,23 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_counts: Array) -> Array:
-    """Return the energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
+    """Return the log energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean.
 
     Args:
-        log_energy: (..., T), zero after the last valid frame.
+        log_energy: (..., frames), zero after the last valid frame.
         options: options of the detector.
-        frame_counts: (..., 1): number of valid frames.
+        frame_counts: (..., 1): number of valid frames; 0 counts as 1.
     """
     xp = get_namespace(log_energy)
-    real = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
+    precision = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
         total = compute_plain_sum(log_energy)[..., None]
     else:
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
-    if scale := float(real(options.vad_energy_mean_scale)):  # For a scale of 0, infinite energies would give NaN.
+    if scale := float(precision(options.vad_energy_mean_scale)):  # 0 times an infinite mean would be NaN.
         mean_part = scale * total / astype(xp.clip(frame_counts, 1, None), log_energy.dtype)
-    threshold: Array = mean_part + float(real(options.vad_energy_threshold))
+    threshold: Array = mean_part + float(precision(options.vad_energy_threshold))
     return threshold
 
 
@@ -55,7 +55,8 @@ def compute_vad(
 ) -> Array:
     """Detect the voiced frames by their log energy (Kaldi: ComputeVadEnergy).
 
-    A frame is voiced if enough frames around it exceed a threshold: a constant plus a fraction of the mean log energy.
+    A frame is voiced if a sufficient share of the frames around it exceeds a threshold: a constant plus a fraction of
+    the mean log energy.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
@@ -80,7 +81,7 @@ def compute_vad(
     options = make_options("compute_vad", VadOptions, options, changes)
     xp = get_namespace(features)
     log_energy = zero_padding(features[..., :1], lengths)[..., 0]
-    time = arange(0, features.shape[-2], features)
+    frame_indices = arange(0, features.shape[-2], features)
     frame_counts = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
     is_above = log_energy > compute_energy_threshold(log_energy, options, frame_counts)
@@ -88,11 +89,11 @@ def compute_vad(
         is_above = is_above & mask_frames(lengths, features)
     prefix_sums: Any = xp.cumsum(astype(is_above, xp.int64), axis=-1)
     prefix_sums = xp.concatenate((full((*prefix_sums.shape[:-1], 1), 0, prefix_sums), prefix_sums), axis=-1)
-    start = xp.clip(time - options.vad_frames_context, 0, None)
-    end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
+    start = xp.clip(frame_indices - options.vad_frames_context, 0, None)
+    end = xp.clip(frame_indices + options.vad_frames_context + 1, None, features.shape[-2])
     votes = prefix_sums[..., end] - prefix_sums[..., start]
 
-    voters = xp.minimum(time + options.vad_frames_context + 1, frame_counts) - start
+    voters = xp.minimum(frame_indices + options.vad_frames_context + 1, frame_counts) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     is_voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
     decision: Array = zero_padding(astype(is_voiced, features.dtype)[..., None], lengths)[..., 0]
@@ -174,7 +175,7 @@ def voiced_cmvn(
         return normalized[is_voiced]
     xp = get_namespace(features)
     frames = features.shape[-2]
-    time = arange(0, frames, features)
-    voiced_first = xp.argsort(xp.where(is_voiced, time, time + frames), -1)
+    frame_indices = arange(0, frames, features)
+    voiced_first = xp.argsort(xp.where(is_voiced, frame_indices, frame_indices + frames), -1)
     counts = xp.sum(is_voiced, -1, dtype=xp.int64)
     return zero_padding(take_frames(normalized, voiced_first), counts), counts

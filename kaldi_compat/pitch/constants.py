@@ -33,8 +33,8 @@ class PitchConstants:
     lowpass: tuple[float, int]
     # The resampling filters as tables. They are stored because torch.compile cannot trace make_resampling_filters.
     period_filters: PeriodFilters
-    # Time from a resampled sample to the end of its filter, for which a stream waits. The unit is a period of the least
-    # common multiple of ``rate_in`` and ``rate_out``.
+    # Duration of the audio after a resampled sample on which the sample depends (half the width of its filter). The
+    # unit is ``1 / lcm(rate_in, rate_out)`` seconds.
     settling: int
     chunk: int  # Number of samples in a chunk of audio; 0 to process all audio at once.
     window: int  # Number of resampled samples in a correlation window.
@@ -47,24 +47,24 @@ class PitchConstants:
     ballast_online: bool  # True to compute the energy for the ballast from the audio up to the end of each frame.
     recompute_frame: int  # Number of frames at the start that are searched again with the energy of more audio.
     first_lag: int  # The first whole lag at which correlations are measured, in resampled samples.
-    lags: int  # Number of whole lags at which correlations are measured.
+    lags: int  # Number of whole lags at which correlations are measured: ``first_lag``, ``first_lag + 1`` and so on.
     step: float  # Cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``.
-    soft_min_f0: float  # Pitch in Hz: the lower it is, the less long lags are penalized (see ``PitchOptions``).
+    soft_min_f0: float  # Pitch in Hz. A lower value penalizes long lags less (see ``PitchOptions``).
     seconds: Floats  # ``(states,)``: lags of the states in seconds, evenly spaced in log pitch, in increasing order.
     pitch: Floats  # ``(states,)``: pitch of each state in Hz.
     # ``(lags, states)``: factors that interpolate correlations to the states' lags; 0 outside of Kaldi's filters.
     weights: Floats
-    first: npt.NDArray[np.int32]  # ``(states,)``: index of the first whole lag in each state's filter.
+    first: npt.NDArray[np.int32]  # ``(states,)``: row in ``weights`` of the first whole lag in each state's filter.
     columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags in each state's filter.
 
     @property
     def states(self) -> int:
-        """Number of pitch candidates of the search."""
+        """Number of states of the search. Each state is a pitch."""
         return len(self.pitch)
 
     @property
     def filters(self) -> Filters:
-        """Filters that resample the audio to ``rate_out``."""
+        """Filters that resample audio from ``rate_in`` to ``rate_out``."""
         return make_resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -72,29 +72,30 @@ class PitchConstants:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """Structure of the tables for the C library."""
+        """The constants as a structure for the C library, which stores the weights of all states one after another."""
         weights = np.concatenate([self.get_state_weights(state) for state in range(self.states)])
-        offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
-        return native.get_structure("pitch_plan")(self, offset=offset, weights=weights)
+        state_starts = np.cumsum(self.columns, dtype=np.int64) - self.columns
+        return native.get_structure("pitch_plan")(self, offset=state_starts, weights=weights)
 
     def get_state_weights(self, state: int) -> Floats:
-        """Return the interpolation weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
+        """Return the weights of the whole lags in a state's filter, in order of the lags: ``(columns[state],)``."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod
     @functools.lru_cache(maxsize=16)
     def from_options(cls, options: PitchOptions) -> PitchConstants:
-        """Compute the constants from the options of the tracker."""
+        """Compute the constants from the options of the tracker. Equal options share one object."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
-        width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
+        half_width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))  # In seconds.
         rate = as_float32(options.resample_frequency)
+        # The filters that interpolate the correlation extend by this time in seconds before and after a state's lag.
         margin = options.upsample_filter_width / (2.0 * rate)
         first_lag = math.ceil(rate * (1.0 / as_float32(options.max_f0) - margin))
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
-        lags = last_lag - first_lag + 1
+        num_lags = last_lag - first_lag + 1
         seconds = _compute_lags(options)
-        weights, is_inside = _make_interpolation_weights(seconds, first_lag, lags, options)
+        weights, is_inside = _make_interpolation_weights(seconds, first_lag, num_lags, options)
         window, shift = options.window_size, options.window_shift
         span = window + last_lag
         squared_log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
@@ -105,7 +106,7 @@ class PitchConstants:
             period_filters=PeriodFilters.from_filters(
                 make_resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
             ),
-            settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
+            settling=math.floor(half_width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_count_chunk_samples(options),
             window=window,
             span=span,
@@ -117,7 +118,7 @@ class PitchConstants:
             ballast_online=options.nccf_ballast_online,
             recompute_frame=options.recompute_frame,
             first_lag=first_lag,
-            lags=lags,
+            lags=num_lags,
             step=float(squared_log_ratio * np.float32(options.penalty_factor)),
             soft_min_f0=as_float32(options.soft_min_f0),
             seconds=seconds,
@@ -132,21 +133,22 @@ class PitchConstants:
 
         Args:
             samples_in: number of samples before resampling: an integer, an array or a tensor.
-            finished: True if no more audio follows. If False, the resampled samples whose filters reach past the end
+            finished: True if no more audio follows. If False, resampled samples whose filters extend beyond the end
                 are not counted.
         """
         if finished:
             return count_resampled(samples_in, self.rate_in, self.rate_out)
-        # Times are counted in ticks, because the intervals of both sampling rates are whole numbers of ticks.
-        ticks = math.lcm(self.rate_in, self.rate_out)
-        interval = samples_in * (ticks // self.rate_in) - self.settling
-        return _clip_at_zero(-(-interval // (ticks // self.rate_out)))
+        # Times are counted in ticks, because a sample of either rate lasts a whole number of ticks.
+        ticks_per_second = math.lcm(self.rate_in, self.rate_out)
+        end = samples_in * (ticks_per_second // self.rate_in) - self.settling
+        return _clip_at_zero(-(-end // (ticks_per_second // self.rate_out)))
 
     def count_available_frames(self, samples: Any, *, finished: bool) -> Any:
         """Return the number of frames in the first ``samples`` resampled samples (Kaldi: NumFramesAvailable).
 
-        Unless the audio is ``finished``, a frame counts only if its window and the longest lag after the window are
-        available. ``samples`` is an integer, an array or a tensor.
+        ``samples`` is an integer, an array or a tensor. Unless the audio is ``finished``, each counted frame has
+        ``span`` samples. In finished audio, ``window`` samples are enough. However, without ``snip_edges`` the finished
+        audio has ``samples / shift`` frames, rounded half up, or 0 frames if it is shorter than ``window``.
         """
         if isinstance(samples, int):
             return int(self.count_available_frames(np.array([samples]), finished=finished)[0])
@@ -161,7 +163,7 @@ class PitchConstants:
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
     def count_frames(self, samples: Any) -> Any:
-        """Return the number of frames in a whole waveform of ``samples`` samples (an integer, an array or a tensor)."""
+        """Return the number of frames of whole waveforms with ``samples`` samples: an integer, an array or a tensor."""
         return self.count_available_frames(self.count_resampled(samples, finished=True), finished=True)
 
 
@@ -180,36 +182,39 @@ def _compute_lags(options: PitchOptions) -> Floats:
 
 
 def _make_interpolation_weights(
-    seconds: Floats, first_lag: int, lags: int, options: PitchOptions
+    seconds: Floats, first_lag: int, num_lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the interpolation weights (lags, states), and a mask that is True for weights in Kaldi's filters.
+    """Compute the weights that interpolate the correlation from whole lags to the lags of the states.
 
-    Correlations at ``lags`` whole lags, from ``first_lag`` samples on, are interpolated to the lags ``seconds``
-    (states,).
+    Args:
+        seconds: (states,): lags of the states in seconds.
+        first_lag, num_lags: the first whole lag in resampled samples, and the number of whole lags.
+        options: options of the tracker.
+
+    Returns:
+        Weights (num_lags, states), and a mask (num_lags, states) that is True in the filters. Other weights are 0.
     """
     rate = np.float32(options.resample_frequency)
-    indices = np.arange(lags, dtype=np.float32)[:, None]  # Whole lags minus ``first_lag``, in samples.
-    offset = seconds + np.float32(-first_lag) / rate
+    indices = np.arange(num_lags, dtype=np.float32)[:, None]  # Whole lags minus ``first_lag``, in samples.
+    offset = seconds + np.float32(-first_lag) / rate  # Lags of the states minus ``first_lag``, in seconds.
     cutoff = as_float32(float(rate) * 0.5)
-    width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
-    is_inside = indices >= np.ceil(rate * (offset - width))
-    is_inside &= indices <= np.floor(rate * (offset + width))
+    half_width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
+    is_inside = indices >= np.ceil(rate * (offset - half_width))
+    is_inside &= indices <= np.floor(rate * (offset + half_width))
     sinc = _evaluate_windowed_sinc(offset - indices / rate, cutoff, options.upsample_filter_width)
     return np.where(is_inside, sinc / rate, np.float32(0)), is_inside
 
 
 def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
-    """Evaluate a low-pass filter: a sinc under a Hanning window, zero past its width.
+    """Return the impulse response of a low-pass filter, a sinc with a Hanning window, at ``times`` (any shape).
 
-    Sinc, window and their product are rounded to float32, as in Kaldi.
+    The response is zero at ``num_zeros / (2 * cutoff)`` or more before and after the center. The sinc, the window and
+    the result are rounded to float32, as in Kaldi.
 
     Args:
-        times: float32, in seconds, of any shape.
+        times: times in seconds, float32. The center of the filter is at 0.
         cutoff: cutoff frequency in Hz.
         num_zeros: number of zero crossings of the sinc on each side of its center.
-
-    Returns:
-        float32, of the shape of ``times``.
     """
     x = times.astype(np.float64)
     window = np.where(np.abs(x) < num_zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * x)), 0)
@@ -218,7 +223,7 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
 
 
 def _count_chunk_samples(options: PitchOptions) -> int:
-    """Return the number of samples in a chunk of ``frames_per_chunk`` frames, or 0 to process all audio at once."""
+    """Return the number of input samples in a chunk of ``frames_per_chunk`` frames, or 0 if all audio is one chunk."""
     if options.frames_per_chunk == 0:
         return 0
     product = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)  # Rounded as in Kaldi.

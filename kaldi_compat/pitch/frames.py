@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,11 +51,11 @@ class PitchFrames:
     # for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
     groups: Groups  # (rows,): group of each row, which decides the order of its sums: see :func:`group_rows`.
-    ready: Integers  # (chunks,): number of frames of the utterance that are known after each chunk.
+    frame_counts: Integers  # (chunks,): number of known frames of the utterance after each chunk.
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """Structure of the frames for the C library."""
+        """The frames as a structure for the C library."""
         revised_from, revised_to = self.revised or (None, None)
         return native.get_structure("pitch_batch")(
             self,
@@ -78,68 +78,88 @@ def split_into_frames(
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
-        starts, lengths: (utterances,): first sample and number of samples of each utterance.
+        starts, lengths: (utterances,): index of the first sample, and number of samples.
         constants: the tracker's numbers and tables.
-        ends: ends of the chunks of a single utterance, in samples; None for chunks of the size in ``constants``.
+        ends: (chunks,): index after the last sample of each chunk of a single utterance; None for chunks of
+            ``constants.chunk`` samples.
 
     Raises:
         AudioError: a sample is infinite or not a number.
     """
-    step = constants.chunk or max(1, int(lengths.max(initial=0)))
-    chunk_counts = -(-lengths // step) if ends is None else np.array([len(ends)])
-    chunk_counts = chunk_counts + 1  # An empty chunk after the last samples tells the search that the audio has ended.
-    bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
-    utterance = np.repeat(np.arange(len(chunk_counts)), chunk_counts)
-    chunk_index = np.arange(bounds[-1]) - bounds[utterance]
-    begin = np.minimum(chunk_index * step, lengths[utterance]) if ends is None else np.concatenate(([0], ends))
-    end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
-    is_last = chunk_index == chunk_counts[utterance] - 1
+    bounds, chunk_begins, chunk_ends = _divide_into_chunks(lengths, constants.chunk, ends)
+    utterance, last_chunks = np.repeat(np.arange(len(lengths)), np.diff(bounds)), bounds[1:] - 1
+    total_samples = constants.count_resampled(lengths, finished=True)
+    sample_counts = constants.count_resampled(chunk_ends, finished=False)
+    sample_counts[last_chunks] = np.maximum(total_samples, _take_previous(sample_counts, bounds)[last_chunks])
+    total_frames = constants.count_available_frames(total_samples, finished=True)
+    frame_counts = constants.count_available_frames(sample_counts, finished=False)
+    frame_counts = np.minimum(frame_counts, total_frames[utterance])
+    frame_counts[last_chunks] = total_frames
+    chunks = _Chunks(bounds, sample_counts, frame_counts)
 
-    ready_samples = constants.count_resampled(end, finished=False)
-    total = constants.count_resampled(lengths, finished=True)
-    ready_samples[is_last] = np.maximum(total, np.where(chunk_counts > 1, ready_samples[bounds[1:] - 2], 0))
-    previous_ready = _take_values_of_previous_chunk(ready_samples, chunk_index)
-    table = np.column_stack((starts[utterance], end, begin, previous_ready, ready_samples))
+    outputs = _take_previous(sample_counts, bounds), sample_counts  # First sample, and index after the last sample.
+    table = np.column_stack((starts[utterance], chunk_ends, chunk_begins, *outputs))
     signal = resample_chunks(samples, constants.filters, table)
     if samples.dtype != np.int16:
         check_finite(signal)
-    sizes = ready_samples[is_last]
-    begins = np.cumsum(sizes) - sizes
-
-    frame_ends = constants.count_available_frames(ready_samples, finished=False)
-    counts = constants.count_available_frames(total, finished=True)
-    frame_ends = np.minimum(frame_ends, counts[utterance])
-    frame_ends[is_last] = counts
-    new_frames = frame_ends - _take_values_of_previous_chunk(frame_ends, chunk_index)
-    rows = np.concatenate(([0], np.cumsum(counts)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        revised = None
-        if constants.ballast_online:
-            ballast = compute_ballast(
-                _compute_frame_variances(signal, begins, bounds, ready_samples, frame_ends, constants), constants
-            )
-        else:
-            edges = np.append(np.repeat(begins, chunk_counts) + previous_ready, len(signal))
-            variance = _compute_chunk_variances(signal, edges, ready_samples, bounds)
-            ballast = np.repeat(compute_ballast(variance, constants), new_frames)
-            revised = _find_changes_of_ballast(variance, frame_ends, new_frames, bounds, rows, constants)
-    first, shift = constants.start, constants.shift
-    if constants.preemphasis != 0:
-        utterances = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
-        signal = np.concatenate(
-            [preemphasize_frames(signal[i : i + size], first, count, constants) for i, size, count in utterances]
-        )
-        first, shift, sizes = 0, constants.span, counts * constants.span
-        begins = np.cumsum(sizes) - sizes
-    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new_frames), frame_ends)
+        ballast, revised = _compute_ballasts(signal, chunks, constants)
+    groups, rows = group_rows(chunks.new_frame_counts), np.concatenate(([0], np.cumsum(total_frames)))
+    first, shift, sizes = constants.start, constants.shift, sample_counts[last_chunks]
+    if constants.preemphasis != 0:  # Kaldi applies preemphasis to each frame, so that frames no longer share samples.
+        pairs = zip(np.split(signal, np.cumsum(sizes))[:-1], total_frames.tolist(), strict=True)
+        frames = [preemphasize_frames(audio, first, count, constants) for audio, count in pairs]
+        signal = np.concatenate([signal[:0], *frames])
+        first, shift, sizes = 0, constants.span, total_frames * constants.span
+    begins = np.cumsum(sizes) - sizes
+    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, groups, frame_counts)
 
 
-def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> Integers:
-    """Return the previous chunk's value for each chunk, (chunks,), or 0 for the first chunk of an utterance.
+class _Chunks(NamedTuple):
+    """Chunks in which the audio of utterances arrives."""
 
-    ``chunk_index`` is the index of each chunk in its utterance.
+    bounds: Integers  # (utterances + 1,): index of the first chunk of each utterance, and the number of chunks.
+    sample_counts: Integers  # (chunks,): number of known resampled samples of the utterance after each chunk.
+    frame_counts: Integers  # (chunks,): number of known frames of the utterance after each chunk.
+
+    @property
+    def new_frame_counts(self) -> Integers:
+        """Number of frames that become known with each chunk, (chunks,)."""
+        return self.frame_counts - _take_previous(self.frame_counts, self.bounds)
+
+
+def _divide_into_chunks(
+    lengths: Integers, chunk_size: int, ends: Integers | None
+) -> tuple[Integers, Integers, Integers]:
+    """Divide the audio of utterances into chunks. The last chunk is empty, and means that the utterance has ended.
+
+    Args:
+        lengths: (utterances,): number of samples of each utterance.
+        chunk_size: number of samples in a chunk; 0 for one chunk with all audio.
+        ends: ends of the chunks, as for :func:`split_into_frames`; None for chunks of ``chunk_size`` samples.
+
+    Returns:
+        bounds: (utterances + 1,): index of the first chunk of each utterance, and the number of chunks.
+        begins, ends: (chunks,): first sample of each chunk in its utterance, and index after its last sample.
     """
-    return np.where(chunk_index == 0, 0, np.roll(values, 1))
+    if ends is not None:
+        return np.array([0, len(ends) + 1]), np.concatenate(([0], ends)), np.concatenate((ends, lengths))
+    step = chunk_size or max(1, int(lengths.max(initial=0)))
+    chunk_counts = -(-lengths // step) + 1
+    bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
+    first_chunks, limits = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
+    begins = (np.arange(bounds[-1]) - first_chunks) * step
+    return bounds, np.minimum(begins, limits), np.minimum(begins + step, limits)
+
+
+def _take_previous(values: Integers, bounds: Integers) -> Integers:
+    """Return the value of the previous chunk for each chunk, (chunks,), or 0 for the first chunk of an utterance.
+
+    ``values`` (chunks,) has the values of all chunks. For ``bounds``, see :class:`_Chunks`.
+    """
+    previous = np.roll(values, 1)
+    previous[bounds[:-1]] = 0
+    return previous
 
 
 def check_finite(signal: Floats) -> None:
@@ -165,95 +185,103 @@ def add_energy(total: tuple[float, float], samples: Floats) -> tuple[float, floa
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the variance of ``count`` samples, or NaN for 0 samples. ``total`` is the result of :func:`add_energy`."""
+    """Return the variance of ``count`` samples, or NaN for 0 samples. ``total`` is a result of :func:`add_energy`."""
     if count == 0:
         return math.nan
     mean = total[1] / count
     return total[0] / count - mean * mean
 
 
-def _compute_chunk_variances(
-    signal: Floats, sample_bounds: Integers, sample_counts: Integers, chunk_bounds: Integers
-) -> Doubles:
+def _compute_ballasts(
+    signal: Floats, chunks: _Chunks, constants: PitchConstants
+) -> tuple[Floats, tuple[Floats, Floats] | None]:
+    """Return ``ballast`` and ``revised`` of :class:`PitchFrames` for resampled audio (samples,) of all utterances."""
+    if constants.ballast_online:
+        return compute_ballast(_compute_frame_variances(signal, chunks, constants), constants), None
+    variance = _compute_chunk_variances(signal, chunks)
+    ballast = np.repeat(compute_ballast(variance, constants), chunks.new_frame_counts)
+    return ballast, _find_changes_of_ballast(variance, chunks, constants)
+
+
+def _compute_chunk_variances(signal: Floats, chunks: _Chunks) -> Doubles:
     """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
 
-    Args:
-        signal: (samples,): the audio of all utterances.
-        sample_bounds: (chunks + 1,): index of the first sample of each chunk, and the number of samples.
-        sample_counts: (chunks,): number of samples of the utterance up to the end of each chunk.
-        chunk_bounds: (utterances + 1,): index of the first chunk of each utterance, and the number of chunks.
+    ``signal`` (samples,) is the resampled audio of all utterances.
     """
-    sums = compute_signal_sums(signal, sample_bounds).astype(np.float64)
-    for first, end in itertools.pairwise(chunk_bounds.tolist()):
+    new_sample_counts = chunks.sample_counts - _take_previous(chunks.sample_counts, chunks.bounds)
+    sums = compute_signal_sums(signal, np.concatenate(([0], np.cumsum(new_sample_counts)))).astype(np.float64)
+    for first, end in itertools.pairwise(chunks.bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
-    mean_square, mean = (sums / sample_counts[:, None]).T
+    mean_square, mean = (sums / chunks.sample_counts[:, None]).T
     variance: Doubles = mean_square - mean**2
     return variance
 
 
-def _compute_frame_variances(
-    signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
-) -> Doubles:
-    """Return the variance (frames,) of each utterance's audio up to the end of each frame.
+def _compute_frame_variances(signal: Floats, chunks: _Chunks, constants: PitchConstants) -> Doubles:
+    """Return the variance (rows,) of each utterance's audio up to the end of each frame.
 
-    Args:
-        signal: (samples,): the resampled audio of all utterances.
-        begins, bounds: first sample and first chunk of each utterance; ``bounds`` ends with the number of chunks.
-        ready, done: (chunks,): numbers of samples and of frames of the utterance up to the end of each chunk.
-        constants: the tracker's numbers and tables.
+    As in Kaldi, the sums for the frames of a chunk continue from the sums of the earlier chunks, each of which was
+    added as a whole. ``signal`` (samples,) is the resampled audio of all utterances.
     """
     variances = []
-    for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
-        audio, chunk_sums, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
+    utterance_start = 0
+    for first, last in itertools.pairwise(chunks.bounds.tolist()):
+        length = int(chunks.sample_counts[last - 1])
+        audio, chunk_sums, chunk_start, frame = signal[utterance_start:], (0.0, 0.0), 0, 0
         for chunk in range(first, last):
             total, summed_end = chunk_sums, chunk_start
-            while frame < done[chunk]:
-                end = min(constants.start + frame * constants.shift + constants.span, int(ready[last - 1]))
-                # Kaldi aborts on such utterances, whose first frames are complete only at their end.
+            while frame < chunks.frame_counts[chunk]:
+                end = min(constants.start + frame * constants.shift + constants.span, length)
+                # The first frames of an utterance may end before the chunk in which they become known. Kaldi aborts on
+                # such audio. Here, their sums start again at the first sample.
                 if end < summed_end:
                     total, summed_end = (0.0, 0.0), 0
                 total, summed_end = add_energy(total, audio[summed_end:end]), end
                 variances.append(compute_variance(total, end))
                 frame += 1
-            chunk_sums = add_energy(chunk_sums, audio[chunk_start : ready[chunk]])
-            chunk_start = int(ready[chunk])
+            chunk_end = int(chunks.sample_counts[chunk])
+            chunk_sums, chunk_start = add_energy(chunk_sums, audio[chunk_start:chunk_end]), chunk_end
+        utterance_start += length
     return np.array(variances, np.float64)
 
 
 def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
-    """Return the ballast (float32) of a window in audio with a ``variance``, which is a float64 number or an array."""
+    """Return the ballast of frames (float32) for the variance of the audio, a float64 number or array of any shape."""
     return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
 def _find_changes_of_ballast(
-    variance: Doubles, ends: Integers, new_frames: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
+    variance: Doubles, chunks: _Chunks, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
-    Both are 0 for frames whose correlations are not scaled. The first ``recompute_frame`` frames of an utterance are
-    scaled if the variance has changed since one of them was computed.
+    Kaldi searches the first ``recompute_frame`` frames of an utterance again when they are known, or at the end of
+    shorter audio. It revises their ballasts if the variance has changed by more than ``_ENERGY_CHANGE`` since one of
+    them was computed. Both results are 0 for frames whose ballast is not revised.
 
     Args:
-        variance: (chunks,): variance that gives the ballast of the frames of each chunk.
-        ends, new_frames: (chunks,): number of frames up to the end of the chunk, and in the chunk.
-        bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
+        variance: (chunks,): variance from which the ballast of the new frames of each chunk is computed.
+        chunks: the chunks of all utterances.
         constants: the tracker's numbers and tables.
     """
-    num_chunks, counts = np.diff(bounds), np.diff(rows)
+    bounds, frame_counts, new_frames = chunks.bounds, chunks.frame_counts, chunks.new_frame_counts
+    num_chunks, counts = np.diff(bounds), frame_counts[bounds[1:] - 1]
     limit = max(0, constants.recompute_frame)
     # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
-    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(num_chunks) else num_chunks
-    revised_variance = variance[bounds[:-1] + np.minimum(num_short, num_chunks - 1)].astype(F32)
-    recomputed_counts = np.minimum(counts, limit)
+    is_early = (frame_counts < max(1, limit)).astype(np.int64)
+    num_early = np.add.reduceat(is_early, bounds[:-1]) if len(num_chunks) else num_chunks
+    revised_variance = variance[bounds[:-1] + np.minimum(num_early, num_chunks - 1)].astype(F32)
+    repeated_counts = np.minimum(counts, limit)  # Number of frames of each utterance that are searched again.
     old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, num_chunks)
     # Kaldi compares the variances with ApproxEqual.
     is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
-    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed_counts, num_chunks))
+    is_changed &= (new_frames > 0) & (frame_counts - new_frames < np.repeat(repeated_counts, num_chunks))
     if not is_changed.any():
         return None
     has_changed = np.logical_or.reduceat(is_changed, bounds[:-1])
     is_revised = np.repeat(has_changed, counts)
-    is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed_counts, counts)
+    first_rows = np.cumsum(counts) - counts
+    is_revised &= np.arange(len(is_revised)) < np.repeat(first_rows + repeated_counts, counts)
     old, revised = (
         np.repeat(_compute_revised_ballast(variance, constants), new_frames),
         np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
@@ -262,19 +290,17 @@ def _find_changes_of_ballast(
 
 
 def _compute_revised_ballast(variance: npt.NDArray[Any], constants: PitchConstants) -> Floats:
-    """Return the ballast for each variance, computed in float32, as Kaldi does when it revises a ballast."""
+    """Return the ballast for each variance. The energy is rounded to float32, as in Kaldi's second search."""
     energy: Floats = variance.astype(F32) * F32(constants.window)
     return (energy.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 
 
 def group_rows(sizes: Integers) -> Groups:
-    """Return the group (rows,) of the row of each frame: 0 in a group of four rows, 1 in a pair, 2 for a single row.
+    """Return the group (rows,) of each row of :class:`PitchFrames`: 0 in a group of four, 1 in a pair, 2 for one row.
 
-    The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
-    in groups of four add their products in a different order than the last one to three rows.
-
-    Args:
-        sizes: (chunks,): number of frames of each chunk.
+    Kaldi interpolates the correlations of a chunk as a product of a matrix, with a row for each frame, and a vector.
+    The matrix is divided into groups of four rows, then a pair, then a single row, which add in different orders.
+    ``sizes`` (chunks,) is the number of frames of each chunk.
     """
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
@@ -286,20 +312,22 @@ def group_rows(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return the samples of frames with preemphasis, one frame after the other: (count * span,).
+    """Return the samples of frames with preemphasis, one frame after the other: (count * constants.span,).
 
     Args:
-        signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``. Samples outside become zero.
-        first, count: first sample of the first frame (it may be negative), and number of frames.
+        signal: (samples,): resampled audio. Samples of frames before or after the audio become zero.
+        first: index of the first frame's first sample, which may be negative. Frame ``i`` starts ``i * shift`` later.
+        count: number of frames.
         constants: the tracker's numbers and tables.
     """
     factor = F32(constants.preemphasis)
     position = first + constants.shift * np.arange(count)[:, None] + np.arange(constants.span)
     is_inside = (position >= 0) & (position < len(signal))
-    windows = np.where(is_inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
+    windows = np.where(is_inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0))
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
-    # A frame's or the audio's first sample has no previous sample, so Kaldi scales it, in double precision.
+    # The first sample of a frame or of the audio has no previous sample, so Kaldi scales it, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
     first_samples = (windows * (1.0 - float(factor))).astype(F32)
-    result = np.where(is_first, first_samples, windows - factor * previous)
-    return np.where(is_inside, result, F32(0)).astype(F32).ravel()
+    result: Floats = np.where(is_first, first_samples, windows - factor * previous)
+    result[~is_inside] = 0
+    return result.ravel()

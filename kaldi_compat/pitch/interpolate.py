@@ -28,13 +28,13 @@ _NOISE = np.float32(0.01)
 # Largest number of pitches in a grid. A larger grid would take more memory than machines have, so the pitch is wrong.
 _MAX_STATES = 1 << 31
 # Largest change of pitch between two frames, in states of the grid, that C supports. C stores a change in 8 bits.
-_MAX_REACH = 127
+_MAX_REACH_IN_C = 127
 _MAX_LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
 
 
 @dataclass
 class InterpolationCounts:
-    """Numbers of interpolated frames."""
+    """Numbers of frames that Kaldi's interpolate-pitch reports."""
 
     frames: int = 0  # Number of all frames.
     gaps: int = 0  # Number of frames with a pitch of 0, or with the lowest pitch of the grid.
@@ -44,9 +44,9 @@ class InterpolationCounts:
 def interpolate_linearly(features: Floats) -> Floats:
     """Fill gaps in the pitch with straight lines (Kaldi: interpolate-pitch). A gap is a run of frames with pitch 0.
 
-    A gap that begins at frame 0 or 1 (Kaldi ignores the pitch of frame 0), or that ends at the last frame, has a pitch
-    on one side only. The line then starts or ends at 0.9 times this pitch. Without a pitch on either side, the pitch of
-    the gap becomes 1.
+    A line goes from the pitch of the frame before the gap to the pitch of the frame after it. A gap that begins at
+    frame 0 or 1 (Kaldi ignores the pitch of frame 0), or that ends at the last frame, has a pitch on one side only. On
+    the other side, the line has 0.9 times this pitch. Without a pitch on either side, the pitch of the gap becomes 1.
 
     Args:
         features: (frames, columns): the probability of voicing, the pitch in Hz, and further columns, which are copied.
@@ -131,21 +131,21 @@ class RaggedGrids:
     states: Indices  # (utterances,): number of pitches.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
-    elsewhere: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.
-    here: Floats  # (rows,): number that is added to ``elsewhere`` for the measured pitch.
+    other_scores: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.
+    bonuses: Floats  # (rows,): number that is added to ``other_scores`` for the measured pitch.
     seeds: Seeds  # (rows,): initial state of rand_r() for the noise of each frame.
 
     @classmethod
     def from_features(
         cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
     ) -> RaggedGrids:
-        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order.
+        """Create the grids of utterances. Random numbers are drawn in Kaldi's order.
 
         Args:
-            features: (rows, 2): probability of voicing, and pitch.
+            features: (rows, 2): probability of voicing, and pitch in Hz or 0, float32.
             bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
             options: options of the interpolation.
-            random: source of Kaldi's random numbers.
+            random: source of Kaldi's random numbers. It advances by two numbers per row.
 
         Raises:
             MemoryError: a grid would have too many pitches.
@@ -154,51 +154,70 @@ class RaggedGrids:
         interval = np.float32(options.pitch_interval)
         pitch = features[:, 1]
         is_voiced = pitch != 0
-        infinity = np.float32(np.inf)
-        lowest, highest = _find_extremes(
-            np.where(is_voiced, pitch, infinity), np.where(is_voiced, pitch, -infinity), bounds
-        )
-        has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
-        lowest = np.where(has_no_pitch, np.float32(100), lowest)
-        highest = np.where(has_no_pitch, np.float32(100), highest)
-        highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
-        steps = ((highest - lowest) / interval).astype(np.float64)
-        if (steps > _MAX_STATES).any():
-            raise MemoryError(
-                f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz is too large: "
-                "increase pitch_interval, or correct the pitch"
-            )
-        states = np.floor(steps + 0.5).astype(np.int64) + 2
+        lowest, states = _choose_grids(pitch, bounds, interval)
         draws = random.draws(2 * len(features))
         # As in Kaldi, each utterance first draws the shifts of all its frames, and then the seeds of all its frames.
         shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
         uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((pitch - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
-        voicing = np.where(is_voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
-        p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
-        p_other = np.maximum(p_other, np.finfo(np.float32).tiny)
+        other_scores, bonuses = _compute_scores(np.where(is_voiced, features[:, 0], np.float32(0)), options)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(is_voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
-            elsewhere=np.float32(0.5) * logf(p_other),
-            # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
-            here=np.float32(0.5) * logf(np.maximum(voicing + p_other, 0) / p_other),
+            other_scores=other_scores,
+            bonuses=bonuses,
             seeds=draws[shift_index + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
 
-def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the minimum of ``low`` (rows,) and the maximum of ``high`` (rows,) over the rows of each utterance.
+def _choose_grids(pitch: Floats, bounds: Indices, interval: np.float32) -> tuple[Floats, Indices]:
+    """Return the lowest pitch in Hz, before the random shift, and the number of pitches of each utterance's grid.
 
-    Both results have the shape (utterances,). Either all utterances have rows, or none of them has.
+    Both results are (utterances,). ``pitch`` (rows,) is in Hz, or 0 without a measured pitch. ``interval`` is the
+    distance between pitches in Hz. Raise MemoryError if a grid would have too many pitches.
+    """
+    infinity, is_voiced = np.float32(np.inf), pitch != 0
+    lowest, highest = _find_extremes(
+        np.where(is_voiced, pitch, infinity), np.where(is_voiced, pitch, -infinity), bounds
+    )
+    has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
+    lowest = np.where(has_no_pitch, np.float32(100), lowest)
+    highest = np.where(has_no_pitch, np.float32(100), highest)
+    highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
+    steps = ((highest - lowest) / interval).astype(np.float64)
+    if (steps > _MAX_STATES).any():
+        raise MemoryError(
+            f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz is too large: "
+            "increase pitch_interval, or correct the pitch"
+        )
+    return lowest, np.floor(steps + 0.5).astype(np.int64) + 2
+
+
+def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
+    """Return the minimum of ``low`` (rows,) and the maximum of ``high`` (rows,) for each utterance: (utterances,).
+
+    Either all utterances have rows, or none of them has. Without rows, the results are infinity and -infinity.
     """
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
+
+
+def _compute_scores(probability_of_voicing: Floats, options: InterpolatePitchOptions) -> tuple[Floats, Floats]:
+    """Return ``other_scores`` and ``bonuses`` of :class:`RaggedGrids`, both (rows,).
+
+    ``probability_of_voicing`` (rows,) is 0 in rows without a measured pitch.
+    """
+    voicing = probability_of_voicing * np.float32(options.max_voicing_prob)
+    p_other = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+    # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
+    p_other = np.maximum(p_other, np.finfo(np.float32).tiny)
+    # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
+    ratio = np.maximum(voicing + p_other, 0) / p_other
+    return np.float32(0.5) * logf(p_other), np.float32(0.5) * logf(ratio)
 
 
 def interpolate_utterances(
@@ -208,15 +227,15 @@ def interpolate_utterances(
     random: KaldiRandom,
     counts: InterpolationCounts,
 ) -> Floats:
-    """Apply :func:`interpolate_smoothly` to several utterances.
+    """Apply :func:`interpolate_smoothly` to several utterances together.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`are_valid_tracks` is true.
+        features: (rows, 2): the features of all utterances, for which :func:`can_interpolate_together` is true.
         bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1] - 1``.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:
-        Features of shape (rows, 2): the unchanged probability of voicing, and the smooth pitch in Hz.
+        (rows, 2): the unchanged probability of voicing, and the smooth pitch in Hz.
     """
     grids = RaggedGrids.from_features(features.astype(np.float32, copy=False), bounds, options, random)
     path = find_most_probable_paths(grids, options)
@@ -227,8 +246,11 @@ def interpolate_utterances(
     return np.stack((features[:, 0], pitch), -1)
 
 
-def are_valid_tracks(features: Floats) -> bool:
-    """Return True if features are float32 (rows, 2) and finite, and each pitch (column 1) is positive or 0."""
+def can_interpolate_together(features: Floats) -> bool:
+    """Return True if :func:`interpolate_utterances` can interpolate features.
+
+    They must be finite float32 numbers of shape (rows, 2), and no pitch (column 1) may be negative.
+    """
     return (
         features.shape[1] == 2
         and features.dtype == np.float32
@@ -240,16 +262,19 @@ def are_valid_tracks(features: Floats) -> bool:
 def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
     """Find the most probable paths in C: see :func:`find_most_probable_paths`.
 
-    Return NotImplemented if the pitch may change by too many states for C. Raise MemoryError if memory is exhausted.
+    Return NotImplemented if the pitch may change by more than ``_MAX_REACH_IN_C`` states from frame to frame.
     """
     reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
-    if reach > _MAX_REACH:
+    if reach > _MAX_REACH_IN_C:
         return NotImplemented
+    # Noise is drawn in pairs of numbers, and C draws a pair in each lane. Round up to whole vectors of pairs.
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
     multipliers, increments = (table.view(np.uint32) for table in compute_rand_r_jumps(pairs))
-    c = native.get_structure("pitch_grids")(
+    c_grids = native.get_structure("pitch_grids")(
         grids,
         rows=grids.bounds,
+        elsewhere=grids.other_scores,
+        here=grids.bonuses,
         count=len(grids.states),
         seeds=grids.seeds.view(np.uint32),
         multipliers=multipliers,
@@ -260,7 +285,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
         noise=noise,
     )
     path = np.empty(int(grids.bounds[-1]), np.int64)
-    if native.get_function("interpolate_pitch")(c, path):
+    if native.get_function("interpolate_pitch")(c_grids, path):
         raise MemoryError(
             "no memory for the moves on a grid of pitches: use shorter utterances, or a machine with more memory"
         )
@@ -268,17 +293,13 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
 
 
 def _compute_reach(options: InterpolatePitchOptions) -> int:
-    """Return the largest change of pitch from one frame to the next, in states of the grid."""
+    """Return the largest change of pitch from one frame to the next in states of the grid, rounded half up."""
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
 
 @native.twin(_find_most_probable_paths_in_c)
 def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
-    """Return the most probable path of each utterance: the state (index in the grid) of each frame, (rows,).
-
-    Args:
-        grids: grids of all utterances.
-        options: options of the interpolation.
+    """Return the most probable path of each utterance: the state (index in the grid) of each row, (rows,).
 
     Raises:
         MemoryError: the memory for the paths of the longest utterance cannot be allocated.
@@ -302,28 +323,29 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
     Args:
         grids: grids of all utterances.
         rows: rows of the utterance in ``grids``.
-        states: number of pitches on a grid.
-        reach: largest number of states by which the pitch moves from frame to frame.
+        states: number of pitches in the utterance's grid.
+        reach: largest number of states by which the pitch changes from frame to frame.
         interval: distance between the pitches of a grid in Hz.
     """
     half = np.float32(0.5)
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
-    bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
+    columns = grids.bottom, grids.nearest, grids.other_scores, grids.bonuses
+    bottom, nearest, other_scores, bonuses = (column[rows] for column in columns)
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
-    total = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` pitches of probability zero on each side.
+    scores = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` pitches of probability zero on each side.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:
             pitches = half * (bottom[frame] + grid[reach : reach + states])
             previous = np.lib.stride_tricks.sliding_window_view(half * (bottom[frame - 1] + grid), states)
             cost = np.square(previous - pitches, dtype=np.float64)
-            candidates = (np.lib.stride_tricks.sliding_window_view(total, states) - cost).astype(np.float32)
+            candidates = (np.lib.stride_tricks.sliding_window_view(scores, states) - cost).astype(np.float32)
             best = candidates.max(0)
             moves[frame] = np.where(best > -np.inf, candidates.argmax(0), reach) - reach
-        best += elsewhere[frame]
-        best[nearest[frame]] += here[frame]
-        total[reach : reach + states] = best + noise[frame]
-    last = total[reach : reach + states]
+        best += other_scores[frame]
+        best[nearest[frame]] += bonuses[frame]
+        scores[reach : reach + states] = best + noise[frame]
+    last = scores[reach : reach + states]
     path = np.zeros(len(bottom), np.int64)
     # If the first state has probability zero, Kaldi compares with NaN and keeps the first state.
     state = int(last.argmax()) if last[0] > -np.inf else 0

@@ -1,7 +1,7 @@
 """Pitch features of the first pass of online decoding, which does not know the end of the audio yet.
 
-Selected by ``simulate_first_pass_online``. Each frame has the values of the chunk after which it was ready
-(src/feat/pitch-functions.cc, ComputeKaldiPitchFirstPass and ComputeAndProcessKaldiPitch).
+The option ``simulate_first_pass_online`` selects these features. The values of a frame come from the first chunk after
+which the frame is ready (src/feat/pitch-functions.cc, ComputeKaldiPitchFirstPass and ComputeAndProcessKaldiPitch).
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ if TYPE_CHECKING:
 
 @dataclass
 class Analysis:
-    """Results of the pitch search for an utterance, before and after the energy was revised."""
+    """Results of the pitch search for an utterance, before and after the ballast is revised."""
 
     constants: PitchConstants  # The tracker's numbers and tables.
     frames: PitchFrames  # Frames of the audio for the search.
-    # Result of the search before the energy was revised. It has at least the frames that were known by then.
+    # Result of the search with the ballast that is not revised. It has at least the frames that need this search.
     first: Lattice
-    final: Lattice  # Result of the search of all frames with the revised energy.
+    final: Lattice  # Result of the search of all frames with the revised ballast.
 
     @classmethod
     def from_audio(
         cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None
     ) -> Analysis:
-        """Split audio ``(samples,)``, which arrived in chunks, into frames, and search for the cheapest paths.
+        """Search for the cheapest paths through the frames of an utterance whose audio arrives in chunks.
 
-        ``ends`` are the ends of the chunks in samples; None for chunks of ``options.frames_per_chunk`` frames.
+        Args:
+            samples: ``(samples,)``: the audio.
+            options: the tracker's options.
+            ends: index after the last sample of each chunk; None for chunks of ``options.frames_per_chunk`` frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -58,30 +61,28 @@ class Analysis:
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return the correlation (NCCF) and the pitch in Hz of each frame of a traced lattice: ``(frames, 2)``."""
+        """Return the correlation (NCCF) and the pitch in Hz of each frame on the traced path: ``(frames, 2)``."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
 def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Search for the cheapest paths through the first ``count`` frames. No path is traced, so ``nccf`` is undefined."""
+    """Return the cheapest paths through the first ``count`` frames. No path is traced, so ``nccf`` is undefined."""
     lattice = Lattice.allocate(constants, count)
     search_paths(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
     return lattice
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Compute the correlation and the pitch that the first pass of online decoding uses for each frame.
+    """Return normalized correlation and pitch in Hz, (frames, 2), as the first pass of online decoding uses them.
 
-    The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_tracks`).
-
-    Returns:
-        The normalized correlation, and the pitch in Hz, (frames, 2).
+    The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_paths`).
+    ``options`` are the tracker's options.
     """
-    ready = 0
+    done_count = 0
     tracks = [np.zeros((0, 2), np.float32)]
-    for lattice, count, _ in trace_online_tracks(analysis, options):
-        tracks.append(analysis.compute_features(lattice.slice_frames(ready, count)))
-        ready = max(ready, count)
+    for lattice, ready_count, _ in trace_online_paths(analysis, options):
+        tracks.append(analysis.compute_features(lattice.slice_frames(done_count, ready_count)))
+        done_count = max(done_count, ready_count)
     return np.concatenate(tracks)
 
 
@@ -93,41 +94,43 @@ def compute_first_pass_features(
 ) -> Floats:
     """Compute the processed pitch features that the first pass of online decoding uses for each frame.
 
-    The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_tracks`) and, until
-    the audio has ended, the next ``normalization_right_context`` frames are ready as well.
+    The numbers of a frame come from the first path (:func:`trace_online_paths`) in which the frame and the next
+    ``normalization_right_context`` frames are ready, or from the last path, at the end of the audio.
 
     Args:
         analysis: frames and paths of an utterance.
         pitch_options: options of the tracker.
         options: options of the processing.
-        generator: source of the noise for deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
+        generator: source of the noise on the deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
 
     Returns:
-        Features (frames, dim), with the columns of :func:`~kaldi_compat.pitch.process.process_pitch`.
+        Features (frames + delay, dim), with the columns of :func:`~kaldi_compat.pitch.process.process_pitch`, or
+        (0, dim) if there are no frames.
     """
     total = int(analysis.frames.rows[-1])
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
-    done = 0
+    done_count = 0
     outputs = [np.zeros((0, options.dim), np.float32)]
-    for lattice, ready, finished in trace_online_tracks(analysis, pitch_options):
-        num_waiting = 0 if finished else max(0, options.normalization_right_context)
-        end = ready - num_waiting + options.delay if ready else 0
-        if end <= done:
+    for lattice, ready_count, is_finished in trace_online_paths(analysis, pitch_options):
+        num_waiting = 0 if is_finished else max(0, options.normalization_right_context)
+        end = ready_count - num_waiting + options.delay if ready_count else 0
+        if end <= done_count:
             continue
-        first = max(0, done - options.delay - context)
-        track = analysis.compute_features(lattice.slice_frames(first, ready))
-        features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
-        outputs.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
-        done = end
+        first = max(0, done_count - options.delay - context)  # The first frame that the new outputs need.
+        track = analysis.compute_features(lattice.slice_frames(first, ready_count))
+        features = compute_undelayed_features(track, None if noise is None else noise[first:ready_count], options)
+        outputs.append(features[np.clip(np.arange(done_count, end) - options.delay, 0, None) - first])
+        done_count = end
     return np.concatenate(outputs)
 
 
-def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
-    """Yield the best path after each chunk that adds frames, its number of ready frames, and True at the audio's end.
+def trace_online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
+    """Yield the best path after each chunk that adds frames, the number of its ready frames, and True at the end.
 
-    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. At the end of
-    the audio, all frames are ready. Each step changes the yielded path in place.
+    The ready frames are the frames on which all paths agree, one frame after them (as in Kaldi), and all frames that
+    ``max_frames_latency`` frames follow. At the end of the audio, all frames are ready. The next iteration changes the
+    arrays of the yielded path.
     """
     constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
@@ -135,11 +138,11 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
         return
     # The end of the audio is known when the last samples arrive, so the chunk with the last samples and the empty chunk
     # after it are processed in one step.
-    chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
-    for end, finished in [*chunks, (total, True)]:
-        if finished or end >= options.recompute_frame:
+    chunks = [(end, False) for end in dict.fromkeys(frames.frame_counts[:-2].tolist()) if end > 0]
+    for end, is_finished in [*chunks, (total, True)]:
+        if is_finished or end >= options.recompute_frame:
             lattice = analysis.final
         search_paths(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
         latency = min(options.max_frames_latency, end)
-        num_waiting = 0 if finished else count_undecided_frames(lattice.predecessors[:end], latency)
-        yield lattice.slice_frames(0, end), end - num_waiting, finished
+        num_waiting = 0 if is_finished else count_undecided_frames(lattice.predecessors[:end], latency)
+        yield lattice.slice_frames(0, end), end - num_waiting, is_finished

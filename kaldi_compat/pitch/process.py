@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 def compute_pov_feature(correlation: Array) -> Array:
-    """Return ``(1.0001 - n)^0.15 - 1`` for each correlation ``n``, clipped to -1 to 1.
+    """Return the probability-of-voicing feature, which decreases with the correlation (Kaldi: NccfToPovFeature).
 
-    The distribution of the result is nearly Gaussian.
+    The feature is ``(1.0001 - n)**0.15 - 1``, where ``n`` is the correlation (any shape), clipped to -1 to 1.
     """
     clipped: Array = get_namespace(correlation).clip(to_float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
@@ -54,11 +54,11 @@ def compute_pov_feature(correlation: Array) -> Array:
 def estimate_probability_of_voicing(correlation: Array) -> Array:
     """Estimate the probability that each frame is voiced from its normalized cross-correlation (Kaldi: NccfToPov).
 
-    The result has the shape and dtype of ``correlation``. Magnitudes above 1 count as 1. The formula was fitted to the
-    Keele corpus.
+    The result has the shape and dtype of ``correlation``, whose sign is ignored. Magnitudes above 1 count as 1.
     """
     xp = get_namespace(correlation)
     magnitude = xp.clip(abs(to_float64(correlation)), None, 1.0)
+    # Kaldi's authors fitted these numbers to the Keele corpus.
     log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (magnitude - 1)) + 4.8 * magnitude - 2 * xp.exp(-10 * magnitude)
     log_odds = log_odds + 4.2 * xp.exp(20 * (magnitude - 1))
     rounded = to_float64(astype(log_odds, correlation.dtype))  # Kaldi also rounds the log odds to float32.
@@ -67,7 +67,7 @@ def estimate_probability_of_voicing(correlation: Array) -> Array:
 
 
 def compute_log_pitch(pitch: Array) -> Array:
-    """Compute the natural logarithm of pitches in Hz, of any shape. Float32 NumPy arrays get the bits of ``logf``."""
+    """Return the natural logarithm of each pitch in Hz (any shape). Float32 NumPy arrays get the bits of ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
     log: Array = get_namespace(pitch).log(to_float64(pitch))
@@ -75,29 +75,29 @@ def compute_log_pitch(pitch: Array) -> Array:
 
 
 def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
-    """Subtract from the log pitch its mean over neighboring frames, weighted by their probability of voicing.
+    """Return the log pitch ``(..., frames)`` minus its mean over neighboring frames.
+
+    The frames have the probability of voicing as their weights in the mean.
 
     Args:
-        features: ``(..., frames, 2)``: correlation and pitch.
-        left, right: number of frames before and after each frame in the window of the mean.
-        lengths: ``(...,)``: number of valid frames; None if all frames are valid.
-
-    Returns:
-        Normalized log pitch of shape ``(..., frames)``.
+        features: ``(..., frames, 2)``: correlation and pitch in Hz.
+        left, right: number of frames before and after each frame in the window of the mean. The window is shorter at
+            both ends of an utterance.
+        lengths: ``(...,)``: number of valid frames; None if all frames are valid. Later frames are undefined.
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
     log_pitches = compute_log_pitch(features[..., 1])
     weight = estimate_probability_of_voicing(features[..., 0])
     weighted = weight * log_pitches  # Kaldi also rounds this product to the precision of the features.
-    times = arange(0, frames, features)
-    begin = xp.clip(times - left, 0, None)
-    end = xp.clip(times + right + 1, None, frames)
+    frame_indices = arange(0, frames, features)
+    begin = xp.clip(frame_indices - left, 0, None)
+    end = xp.clip(frame_indices + right + 1, None, frames)
     if xp is np and lengths is None and frames:
         weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
         means = compute_window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
-        with_kaldi_sums: Array = log_pitches - means.reshape(log_pitches.shape)
-        return with_kaldi_sums
+        bit_identical: Array = log_pitches - means.reshape(log_pitches.shape)
+        return bit_identical
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, convert_like(lengths, features)[..., None]), begin)
 
@@ -122,39 +122,36 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     return normalized
 
 
-def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
-    """Draw a standard normal number for each element of ``frames``.
+def draw_standard_normal(template: Array, generator: Generator | None) -> Array:
+    """Draw standard normal numbers with the shape, the dtype and the device of ``template``.
 
     Args:
-        frames: array or tensor of any shape, which gives the shape, the dtype and the device of the result.
+        template: array or tensor of any shape. Its values are not used.
         generator: see :func:`process_pitch`.
 
-    Returns:
-        Noise of the shape of ``frames``.
-
     Raises:
-        OptionError: ``generator`` is neither a :class:`KaldiRandom` nor a generator of the library of ``frames``, or
+        OptionError: ``generator`` is neither a :class:`KaldiRandom` nor a generator of the library of ``template``, or
             is a :class:`KaldiRandom` while a model is exported or traced.
     """
     draws: Array
     if isinstance(generator, KaldiRandom):
-        refuse_export_of_noise(frames)
-        noise = run_eagerly(generator.gauss)(math.prod(frames.shape))
-        draws = convert_like(noise.reshape(tuple(frames.shape)), frames)
-    elif isinstance(frames, np.ndarray):
+        refuse_export_of_noise(template)
+        noise = run_eagerly(generator.gauss)(math.prod(template.shape))
+        draws = convert_like(noise.reshape(tuple(template.shape)), template)
+    elif isinstance(template, np.ndarray):
         numpy_generator = np.random.default_rng() if generator is None else generator
         if not isinstance(numpy_generator, np.random.Generator):
             raise make_generator_error(generator, NUMPY_GENERATOR)
-        draws = numpy_generator.standard_normal(frames.shape)
+        draws = numpy_generator.standard_normal(template.shape)
     elif generator is None:
-        draws = get_namespace(frames).randn_like(frames)
+        draws = get_namespace(template).randn_like(template)
     else:
-        torch = get_namespace(frames)
+        torch = get_namespace(template)
         if not isinstance(generator, torch.Generator):
             raise make_generator_error(generator, TORCH_GENERATOR)
-        like = {"dtype": frames.dtype, "device": generator.device}
-        draws = torch.randn(frames.shape, generator=generator, **like).to(frames.device)
-    return astype(draws, frames.dtype)
+        like = {"dtype": template.dtype, "device": generator.device}
+        draws = torch.randn(template.shape, generator=generator, **like).to(template.device)
+    return astype(draws, template.dtype)
 
 
 class PitchDeltas(NamedTuple):
@@ -185,8 +182,8 @@ def process_pitch(
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
-        ``(..., frames + delay, dim)``, or no rows without frames. There is a column for each chosen feature, in this
-        order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
+        ``(..., frames + delay, dim)``, or ``(..., 0, dim)`` if there are no frames. There is a column for each chosen
+        feature, in this order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not match.
@@ -212,13 +209,16 @@ def process_pitch(
 
 
 def _check_track(features: Array, lengths: Any) -> None:
-    """Raise FeatureError unless features have two columns, and the pitch of each valid frame is positive."""
+    """Raise FeatureError unless features have two columns, and the pitch of each valid frame is positive.
+
+    The pitches are not checked while a compiler, a tracer, autograd or vmap follows the operations on ``features``.
+    """
     if features.shape[-1] != 2:
         raise FeatureError(
             f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}: "
             "pass the output of Pitch or track_pitch"
         )
-    if is_traced_or_differentiated(features):  # The pitches cannot be read.
+    if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
     is_invalid = ~(pitch > 0)
@@ -228,8 +228,8 @@ def _check_track(features: Array, lengths: Any) -> None:
         raise FeatureError("a pitch is not positive, so it has no logarithm: pass the output of the pitch tracker")
 
 
-def has_positive_pitch(features: npt.NDArray[Any]) -> bool:
-    """Return True if features are float32 (rows, 2), and each pitch (the second column) is positive."""
+def can_process_together(features: npt.NDArray[Any]) -> bool:
+    """Return True if features are float32 (rows, 2) with positive pitches (column 1), as process_utterances() needs."""
     return features.dtype == np.float32 and features.shape[1] == 2 and bool((features[:, 1] > 0).all())
 
 
@@ -242,15 +242,15 @@ def process_utterances(
     """Apply :func:`process_pitch` to several utterances together. The results are bit-identical.
 
     Args:
-        features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
-            True.
+        features: (rows, 2): the correlation and the pitch in Hz of all utterances, for which
+            :func:`can_process_together` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         options: options of the pitch features.
         generator: source of the noise on the deltas.
 
     Returns:
-        The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). The delay
-        adds ``options.delay`` rows to each utterance, except to an utterance without frames.
+        The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). Each
+        utterance has ``options.delay`` additional rows, unless it has no frames.
     """
     log_pitches = compute_log_pitch(np.ascontiguousarray(features[:, 1]))
 
@@ -271,21 +271,18 @@ def process_utterances(
     if options.delay == 0:
         return processed, counts
     delayed_counts = np.where(counts > 0, counts + options.delay, 0)
-    firsts = np.repeat(bounds[:-1], delayed_counts)
-    starts = np.repeat(np.cumsum(delayed_counts) - delayed_counts, delayed_counts)
-    rows = np.maximum(np.arange(len(firsts)) - starts - options.delay, 0)
-    return processed[firsts + rows], delayed_counts
+    first_rows = np.repeat(bounds[:-1], delayed_counts)
+    first_outputs = np.repeat(np.cumsum(delayed_counts) - delayed_counts, delayed_counts)
+    frame_indices = np.maximum(np.arange(len(first_rows)) - first_outputs - options.delay, 0)
+    return processed[first_rows + frame_indices], delayed_counts
 
 
 def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
-    """Compute the filters of the deltas of the log pitch in advance, because compilers cannot trace this computation.
+    """Compute the argument ``deltas`` of :func:`process_pitch` in advance, because compilers cannot trace this.
 
     Args:
         options: options of :func:`process_pitch`.
-        dtype: type of the weights.
-
-    Returns:
-        Options and filters of the deltas, for the argument ``deltas`` of :func:`process_pitch`.
+        dtype: floating-point type of the weights of the filters.
     """
     deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
     return PitchDeltas(deltas, tuple(compute_delta_filters(deltas, dtype)))
@@ -336,14 +333,14 @@ def _compute_columns(
     compute_deltas: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
-    """Return the columns that the options select: (..., frames, columns).
+    """Return the columns that the options select, in the order of :func:`process_pitch`: (..., frames, columns).
 
     Args:
-        correlation, log_pitches: (..., frames): correlation, and log pitch.
+        correlation, log_pitches: (..., frames): normalized correlation, and log pitch.
         options: options of the processing.
         normalize_pitch, compute_deltas: functions that return the normalized log pitch and the deltas of the log
-            pitch. They are called only for columns that the options select.
-        noise: (..., frames): noise on the deltas, to be scaled by ``delta_pitch_noise_stddev``; None for no noise.
+            pitch, (..., frames). They are called only for columns that the options select.
+        noise: (..., frames): standard normal noise on the deltas; None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:

@@ -34,7 +34,7 @@ class Lattice(NamedTuple):
     best: States  # (frames,): last state of the cheapest path up to each frame.
     correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
     groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
-    path: States  # (frames,): states of the best path, or -1 where the path has not been traced.
+    path: States  # (frames,): states of the best path, or -1 for frames through which no path has been traced.
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
@@ -60,10 +60,10 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Find and trace the cheapest paths in C: see :func:`search_paths`. Raise MemoryError if memory is exhausted."""
+    """Search for the cheapest paths in C: see :func:`search_paths`. Raise MemoryError if memory is exhausted."""
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.get_function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
-    if status == 1:
+    if status == 1:  # Status 1 means that memory is exhausted; 2, that correlations overflow.
         raise MemoryError(
             "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
         )
@@ -92,10 +92,11 @@ def search_paths(
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
         begin, end: first row to search, and the row after the last row.
-        costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
-            utterances start without costs.
-        lattice: receives the result in its last frames, after frames of earlier searches.
-        ends: end (exclusive) of each utterance in ``lattice``. The first utterance starts at frame 0.
+        costs: (states,): cost of the cheapest path to each state of the frame before row ``begin``; zeros at the start
+            of an utterance. The costs at the last row replace them.
+        lattice: receives the result in its last ``end - begin`` frames. It starts with frames of earlier searches.
+        ends: index in ``lattice`` after the last frame of each utterance whose best path is traced. The first
+            utterance starts at frame 0, and each other utterance starts where the previous one ends.
 
     Raises:
         AudioError: correlations overflow.
@@ -106,20 +107,19 @@ def search_paths(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows``, update ``costs``, and fill ``lattice`` except for the traced path.
+    """Find the cheapest paths through ``rows``. Store them in ``lattice`` without tracing them, and update ``costs``.
 
-    Raises:
-        AudioError: correlations overflow.
+    ``lattice`` has the frames of ``rows`` only. For the other arguments and the errors, see :func:`search_paths`.
     """
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
-    with_ballast, lattice.correlation[:], average = correlate_frames(constants, frames, rows)
+    with_ballast, lattice.correlation[:], mean_products = correlate_frames(constants, frames, rows)
     if not (np.isfinite(with_ballast).all() and np.isfinite(lattice.correlation).all()):
         raise make_overflow_error()
-    scale = _compute_scale(frames, rows, average)
+    scale = _compute_scale(frames, rows, mean_products)
     local_costs = compute_local_costs(constants, with_ballast, scale, frames.groups[rows])
-    step_costs = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
+    distance_costs = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     state_indices = np.arange(constants.states)
-    step_costs = step_costs[abs(state_indices[:, None] - state_indices)]
+    step_costs = distance_costs[abs(state_indices[:, None] - state_indices)]
     starts = set(frames.rows[frames.rows > rows.start].tolist())
     for frame, local_cost in enumerate(local_costs):
         if rows.start + frame in starts:
@@ -136,11 +136,12 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
-        Correlations with ballast and without (frames, lags), and the mean over lags of products of energies (frames,).
+        with_ballast, correlation: (frames, lags): correlations with ballast and without.
+        mean_products: (frames,): product of the energies of the two correlated windows, averaged over the lags.
     """
     size, count = constants.window, rows.stop - rows.start
     with_ballast, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
-    average = np.empty(count, F32)
+    mean_products = np.empty(count, F32)
     with np.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, count, _BLOCK):
             block = slice(begin, min(begin + _BLOCK, count))
@@ -150,14 +151,14 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
             later = np.lib.stride_tricks.sliding_window_view(windows, size, 1)[:, constants.first_lag :]
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
-            average[block] = sums.compute_plain_sum(norm) / F32(constants.lags)
+            mean_products[block] = sums.compute_plain_sum(norm) / F32(constants.lags)
             with_ballast[block] = _normalize_correlation(inner, norm, frames.ballast[rows][block, None])
             correlation[block] = _normalize_correlation(inner, norm, F32(0))
-    return with_ballast, correlation, average
+    return with_ballast, correlation, mean_products
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of the rows ``begin`` to ``end - 1``: (rows, span). Samples outside the audio are zero."""
+    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside of the audio."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
@@ -168,35 +169,35 @@ def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, 
 
 
 def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
-    """Return ``inner / sqrt(norm + ballast)``, or 0 for silence, where the square root is 0."""
+    """Return ``inner / sqrt(norm + ballast)``, (frames, lags), or 0 for silence, where the square root is 0."""
     root = np.sqrt(norm + ballast)
     is_silent = root == 0
     result: Floats = np.where(is_silent, F32(0), inner / np.where(is_silent, F32(1), root))
     return result
 
 
-def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
+def _compute_scale(frames: PitchFrames, rows: slice, mean_products: Floats) -> Floats:
     """Return the factors (frames,) that scale the correlations of the frames ``rows`` to the revised ballast.
 
-    The factors are 1 if no ballast was revised. ``average`` (frames,) is the mean over lags of products of energies.
+    The factor of a frame whose ballast was not revised is 1. For ``mean_products``, see :func:`correlate_frames`.
     """
     if frames.revised is None:
-        return np.ones(len(average), F32)
+        return np.ones(len(mean_products), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        ratio = (revised_from + average) / (revised_to + average)
-    # The energy of extremely loud audio overflows, so that the ratio is not a number. Such a frame is not scaled.
+        ratio = (revised_from + mean_products) / (revised_to + mean_products)
+    # The energy of extremely loud audio overflows, so that the ratio is NaN or infinite. Such a frame is not scaled.
     is_usable = np.isfinite(ratio) & (ratio >= 0)
     return np.where(is_usable, np.sqrt(np.where(is_usable, ratio, F32(1))), F32(1))
 
 
 def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: Floats, groups: Groups) -> Floats:
-    """Compute the cost of each state on each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
+    """Compute the cost of each state in each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
 
     Args:
         constants: the tracker's numbers and tables.
-        with_ballast: (frames, lags): correlation with ballast.
-        scale: (frames,): factors on the correlations.
+        with_ballast: (frames, lags): correlation with ballast, at whole lags.
+        scale: (frames,): factor on the correlations of each frame.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     correlations = np.empty((len(with_ballast), constants.states), F32)
@@ -250,15 +251,16 @@ def _find_first_minima(costs: Floats) -> list[int]:
 
 
 def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
-    """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
+    """Improve the best predecessors of the states in place, and return True if one has changed.
 
-    A best predecessor moves up to the first local minimum of its row of ``costs`` (states, states) that improves it.
-    Return True if a best predecessor has changed.
+    The search in row ``i`` of ``costs`` (states, states) goes up from ``lower[i]`` or from the previous state's
+    predecessor, whichever is higher. It ends at the first local minimum that costs less than ``best[i]``, at the first
+    predecessor above ``best[i]`` that costs more, or before ``upper[i] - 1``. Then it updates ``best`` and ``lower``.
     """
-    has_changed, last = False, 0
+    has_changed, last = False, 0  # ``last`` is the predecessor of the previous state.
     for i in range(len(best)):
         first, cheapest = max(last, lower[i]), best[i]
-        if first in (upper[i], cheapest):  # The search would end at once, or begin at the best predecessor.
+        if first in (upper[i], cheapest):  # There is nothing to search, or the search would begin at the best one.
             last = first
             continue
         for j in range(first, upper[i] - 1):
@@ -272,9 +274,10 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
 
 
 def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
-    """Trace the best path of each utterance back from its end, until it agrees with the path in ``lattice``.
+    """Trace the best path of each utterance back from its end, until it meets a path that was traced before.
 
-    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search_paths`.
+    The states of the path and their correlations are written to ``path`` and ``nccf`` of ``lattice``. For ``ends``, see
+    :func:`search_paths`.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0
@@ -282,28 +285,26 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
             if lattice.path[frame] == state:
                 break
             weights, first = constants.get_state_weights(state), constants.first[state]
-            lags = lattice.correlation[frame, first : first + len(weights)]
-            lattice.path[frame], lattice.nccf[frame] = (
-                state,
-                sums.multiply_row(weights, lags, int(lattice.groups[frame])),
-            )
+            correlations = lattice.correlation[frame, first : first + len(weights)]
+            lattice.path[frame] = state
+            lattice.nccf[frame] = sums.multiply_row(weights, correlations, int(lattice.groups[frame]))
             state = int(lattice.predecessors[frame, state])
 
 
 def count_undecided_frames(predecessors: States, max_frames: int) -> int:
-    """Return the number of undecided frames directly before the last frame (Kaldi: ComputeLatency).
+    """Return the number of undecided frames before the last frame, which is always undecided (Kaldi: ComputeLatency).
 
-    A frame is undecided if the best paths to the states of the last frame pass through different states of the frame.
-    Paths do not cross, so only the two outermost paths are followed.
+    A frame is undecided if the cheapest paths to the states of the last frame pass through different states of the
+    frame. Paths do not cross, so only the paths to the lowest and to the highest state are followed.
 
     Args:
         predecessors: (frames, states): see :class:`Lattice`.
         max_frames: upper bound of the result.
     """
-    lowest, highest, states = 0, predecessors.shape[1] - 1, predecessors.data
+    lowest, highest, view = 0, predecessors.shape[1] - 1, predecessors.data  # A memoryview is fast to index.
     for count in range(max_frames):
         row = len(predecessors) - 1 - count
-        lowest, highest = states[row, lowest], states[row, highest]
+        lowest, highest = view[row, lowest], view[row, highest]
         if lowest == highest:
             return count
     return max_frames

@@ -20,11 +20,11 @@ __all__ = ["smooth_pitch"]
 
 
 def compute_moving_means(values: Floats, size: int) -> Floats:
-    """Return the mean (n,) of ``size`` neighboring values for each of ``values`` (n,), constant near both ends.
+    """Return the moving mean (n,) of ``values`` (n,) over windows of ``size`` values, an odd number.
 
-    As in Kaldi, the sum of the window skips the value to the right of the first window: this value is later
-    subtracted, but never added. The values are added from left to right in float32, so rounding errors grow
-    along an utterance.
+    Near both ends, the mean is constant. As in Kaldi, the windows skip the value after the first window: this value is
+    later subtracted from the running mean, but never added. The mean is updated in float32 from left to right, so
+    rounding errors grow along an utterance.
     """
     middle = (size - 1) // 2
     first_mean = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
@@ -39,7 +39,10 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Smooth ``values`` (n,): replace each value with the mean of ``size`` values around it, except near the ends."""
+    """Return ``values`` (n,) with each value replaced by the mean of the ``size`` (odd) values around it.
+
+    The first and the last ``(size - 1) / 2`` values do not change.
+    """
     reach = (size - 1) // 2  # Number of neighbors on each side.
     inside = slice(reach, len(values) - reach)
     if reach == 0 or len(values) <= 2 * reach:
@@ -63,10 +66,11 @@ def smooth_pitch(
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
             interpolate-pitch), and other columns, which are copied.
-        options, changes: the windows, as ``SmoothPitchOptions`` or by name; Kaldi's defaults if omitted.
+        options, changes: the sizes of the windows in frames, as ``SmoothPitchOptions`` or by name; Kaldi's defaults if
+            omitted.
 
     Returns:
-        ``(frames, columns)``: the log odds of voicing, the processed log pitch, and the other columns.
+        ``(frames, columns)``: the log odds of voicing, the smoothed log pitch, and the other columns.
 
     Raises:
         FeatureError: there are fewer than two columns, a probability is outside 0 to 1, or a pitch is not positive.
@@ -95,8 +99,11 @@ def smooth_pitch(
     return processed
 
 
-def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True for float32 features (rows, columns) with probabilities in 0 to 1 and pitches of at least 2**-126."""
+def can_smooth_together(features: npt.NDArray[Any]) -> bool:
+    """Return True if features (rows, columns) have the form that :func:`smooth_utterances` needs.
+
+    They are float32, the probabilities are from 0 to 1, and the pitches are positive and not subnormal.
+    """
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]
@@ -104,7 +111,7 @@ def is_without_gaps(features: npt.NDArray[Any]) -> bool:
 
 
 def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
-    """Smooth the pitch of utterances in C: see :func:`smooth_utterances`. Raise ValueError for invalid arguments."""
+    """Smooth pitch in C: see :func:`smooth_utterances`. Raise ValueError for too few columns or invalid windows."""
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2:
@@ -120,11 +127,8 @@ def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: 
     """Apply :func:`smooth_pitch` to several utterances.
 
     Args:
-        features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.
+        features: (rows, columns): the features of all utterances, for which :func:`can_smooth_together` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         options: sizes of the windows.
-
-    Returns:
-        Features of shape (rows, columns).
     """
     return map_utterances(features, bounds, lambda track: smooth_pitch(track, options))

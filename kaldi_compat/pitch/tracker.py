@@ -21,9 +21,8 @@ from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search_paths
 
 Key = TypeVar("Key")
-# Number of frames that are searched at once. Their arrays fit into the processor's cache, and long audio needs little
-# memory.
-_ROWS = 768
+# Maximum number of frames that are searched at once. Their arrays fit into the processor's cache.
+_MAX_FRAMES = 768
 
 
 class _ThreadMemory(threading.local):
@@ -36,18 +35,18 @@ _thread = _ThreadMemory()
 
 
 class Paths:
-    """The cheapest paths of the last frames of audio, whose states are undecided.
+    """The cheapest paths through the last frames of audio, whose states are undecided.
 
     Args:
         options: the tracker's options.
-        memory: memory for the frames, used if it has the right shape; None to allocate memory.
+        memory: memory for frames, used if it has the right numbers of states and lags; None to allocate memory.
     """
 
     def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
         self.constants = PitchConstants.from_options(options)
-        self.costs = np.zeros(self.constants.states, np.float32)
-        shapes = self.constants.states, self.constants.lags
-        is_usable = memory is not None and (memory.predecessors.shape[1], memory.correlation.shape[1]) == shapes
+        self.costs = np.zeros(self.constants.states, np.float32)  # Costs of the paths to the states of the last frame.
+        widths = self.constants.states, self.constants.lags
+        is_usable = memory is not None and (memory.predecessors.shape[1], memory.correlation.shape[1]) == widths
         self.memory = memory if memory is not None and is_usable else Lattice.allocate(self.constants, 0)
         self._count = 0  # Number of undecided frames at the start of the memory.
 
@@ -60,7 +59,8 @@ class Paths:
         Args:
             frames: frames of one or several utterances.
             begin, end: first row to append, and the row after the last row.
-            ends: end (exclusive) of each utterance, counted from the first undecided frame.
+            ends: index after the last frame of each utterance whose best path is traced. Frame 0 is the first
+                undecided frame.
 
         Raises:
             AudioError: correlations overflow.
@@ -76,19 +76,19 @@ class Paths:
         return self.memory.slice_frames(0, len(self))
 
     def _keep_frames(self, undecided: Lattice) -> None:
-        """Copy the undecided frames to the start of the memory, and discard all other frames."""
+        """Copy the frames ``undecided`` to the start of the memory, and discard all other frames."""
         self._count = len(undecided.best)
         pairs: Any = zip(self.memory, undecided, strict=True)
-        for memory, frames in pairs:
-            memory[: self._count] = frames
+        for memory, undecided_array in pairs:
+            memory[: self._count] = undecided_array
 
     def count_agreed_frames(self, max_latency: int) -> int:
-        """Return the number of frames at the start that all paths share, or that ``max_latency`` frames follow."""
-        max_frames = min(len(self), max_latency) - 1
-        return len(self) - 1 - count_undecided_frames(self._get_lattice().predecessors, max_frames)
+        """Return the number of frames whose state all paths share, or that at least ``max_latency`` frames follow."""
+        max_undecided = min(len(self), max_latency) - 1
+        return len(self) - 1 - count_undecided_frames(self._get_lattice().predecessors, max_undecided)
 
     def decide_frames(self, count: int) -> Floats:
-        """Remove the first ``count`` frames, and return their NCCF and pitch in Hz on the best path: ``(count, 2)``."""
+        """Remove the first ``count`` frames, and return NCCF and pitch in Hz on their traced path: ``(count, 2)``."""
         lattice = self._get_lattice()
         features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
         self._keep_frames(lattice.slice_frames(count, len(self)))
@@ -97,10 +97,11 @@ class Paths:
 
 @takes_options(PitchOptions)
 def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: Unpack[PitchKeywords]) -> Array:
-    """Compute normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
+    """Compute the normalized correlation and the pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
-        samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
+        samples: ``(samples,)``: array or tensor of audio at ``options.sample_frequency``, on the scale of 16-bit
+            integers.
         options, changes: range and grid of the pitches, as ``PitchOptions`` or by name; Kaldi's defaults if omitted.
 
     Returns:
@@ -122,8 +123,8 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     audio: Any = samples if isinstance(samples, np.ndarray) else widen_to_float32(samples.detach()).cpu().numpy()
     options = make_options("track_pitch", PitchOptions, options, changes)
     ((_, features),) = track_pitches([("", audio)], options)
-    tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
-    return tracked
+    track: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
+    return track
 
 
 @takes_options(PitchOptions)
@@ -135,11 +136,11 @@ def track_pitches(
     """Apply :func:`track_pitch` to many utterances at once.
 
     Args:
-        utterances: pairs of a key and samples (T,).
+        utterances: pairs of any key and the utterance's audio, an array (samples,).
         options, changes: options of the tracker: see :func:`track_pitch`.
 
     Returns:
-        Pairs of a key and features (frames, 2), in the order of ``utterances``.
+        Pairs of a key and normalized correlation and pitch in Hz (frames, 2), in the order of ``utterances``.
 
     Raises:
         AudioError: see :func:`track_pitch`.
@@ -157,15 +158,16 @@ def track_pitches(
 def track_block(
     samples: npt.NDArray[Any], starts: Integers, lengths: Integers, options: PitchOptions
 ) -> tuple[Floats, Integers]:
-    """Compute normalized correlation and pitch of the frames of a block of utterances.
+    """Compute the normalized correlation and the pitch of the frames of a block of utterances.
 
     Args:
         samples: audio of the utterances, contiguous int16 or float32 (T,).
-        starts, lengths: (utterances,): first sample and number of samples of each utterance.
+        starts, lengths: (utterances,): index of the first sample, and number of samples.
         options: the tracker's options.
 
     Returns:
-        Correlation and pitch in Hz of all frames, (rows, 2); and the boundaries of the utterances, (utterances + 1,).
+        features: (rows, 2): normalized correlation and pitch in Hz of all frames.
+        bounds: (utterances + 1,): first row of each utterance, and the number of rows.
 
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -175,28 +177,29 @@ def track_block(
     frames = split_into_frames(samples, starts, lengths, paths.constants)
     row_count, decided_count = int(frames.rows[-1]), 0
     features = np.empty((row_count, 2), np.float32)
-    for begin in range(0, row_count, _ROWS):
-        end = min(begin + _ROWS, row_count)
+    for begin in range(0, row_count, _MAX_FRAMES):
+        end = min(begin + _MAX_FRAMES, row_count)
         if begin in frames.rows:
             paths.costs[:] = 0
+        # The rows from ``decided_count`` on are undecided. All frames of an utterance are decided at its end.
         ends = frames.rows[(frames.rows > decided_count) & (frames.rows <= end)] - decided_count
         count = int(ends.max(initial=0))
-        is_continued = decided_count + count < end  # True if the last utterance continues after row ``end``.
+        is_continued = decided_count + count < end  # True if the last utterance continues after row ``end - 1``.
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided_count] * is_continued])
         if is_continued:
             count = paths.count_agreed_frames(len(paths) - count)
         features[decided_count : decided_count + count] = paths.decide_frames(count)
         decided_count += count
-    # Keep the memory for the next call of this thread, unless an unusually long block has made it large.
-    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
+    # Keep the memory for the next call of this thread, unless long undecided paths have made it large.
+    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _MAX_FRAMES else None
     return features, frames.rows
 
 
 def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert samples (T,) to a type of the tracker: int16 or float32.
+    """Convert audio (samples,) to float32, unless it is int16. The tracker takes only these two types.
 
     Raises:
-        AudioError: the samples do not have one axis, or do not have a supported type.
+        AudioError: ``samples`` has more or less than one axis, or an unsupported type.
     """
     if samples.ndim != 1:
         raise AudioError(

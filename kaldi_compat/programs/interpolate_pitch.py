@@ -9,7 +9,7 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import (
     InterpolationCounts,
-    are_valid_tracks,
+    can_interpolate_together,
     interpolate_linearly,
     interpolate_smoothly,
     interpolate_utterances,
@@ -42,7 +42,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         # interpolate_utterances() does not interpolate linearly, and takes only finite tracks without negative pitches.
-        if options.linear_interpolation or not are_valid_tracks(tracks):
+        if options.linear_interpolation or not can_interpolate_together(tracks):
             return block.map(interpolate_track)
         return block.with_rows(interpolate_utterances(tracks, block.compute_row_bounds(), options, random, totals))
 

@@ -7,7 +7,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.declaration import option
 from kaldi_compat.options.pitch import ProcessPitchOptions
-from kaldi_compat.pitch.process import has_positive_pitch, process_pitch, process_utterances
+from kaldi_compat.pitch.process import can_process_together, process_pitch, process_utterances
 
 USAGE = """
 Computes features for speech recognition from the output of compute-kaldi-pitch-feats. There are four, in this order,
@@ -38,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
         tracks = stack_rows(block)
         if tracks.size == 0:
             return block
-        if not has_positive_pitch(tracks):  # process_utterances() takes only positive pitches.
+        if not can_process_together(tracks):  # process_utterances() takes only positive pitches.
             return block.map(lambda _, track: process_pitch(track, options, generator=random))
         return block.with_rows(*process_utterances(tracks, block.compute_row_bounds(), options, random))
 

@@ -5,7 +5,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import SmoothPitchOptions
-from kaldi_compat.pitch.smooth import is_without_gaps, smooth_pitch, smooth_utterances
+from kaldi_compat.pitch.smooth import can_smooth_together, smooth_pitch, smooth_utterances
 
 USAGE = """
 Computes features for speech recognition from pitch tracks without gaps. The two columns of the input are the
@@ -26,7 +26,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if not is_without_gaps(tracks):  # smooth_utterances() takes only tracks without gaps.
+        if not can_smooth_together(tracks):  # smooth_utterances() takes only tracks without gaps.
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_utterances(tracks, block.compute_row_bounds(), options))
 

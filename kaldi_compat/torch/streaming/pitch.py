@@ -41,17 +41,17 @@ Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream[PitchOptions]):
-    """Stream of :class:`~kaldi_compat.torch.features.pitch.Pitch`, which computes the pitch of audio in chunks.
+    """Stream of :class:`~kaldi_compat.torch.features.pitch.Pitch`, which tracks the pitch of audio in chunks.
 
-    The pitch does not depend on the division into chunks. It is always computed on the CPU.
+    The division into chunks does not affect the pitch. The pitch is always computed on the CPU.
 
     Args:
         module: a :class:`~kaldi_compat.torch.features.pitch.Pitch` with ``nccf_ballast_online``, so that the ballast of
             a frame depends only on the audio up to the end of the frame. Kaldi's default computes the ballast from the
             whole utterance, which a stream does not have.
         slots: number of utterances that are processed at the same time.
-        max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
-            Paths differ in digital silence, which matches every pitch equally well.
+        max_latency: number of later frames after which the best path so far decides a frame, even if the paths
+            disagree on its pitch. Paths disagree in digital silence, which matches every pitch equally well.
 
     Raises:
         OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
@@ -83,7 +83,7 @@ class PitchStream(Stream[PitchOptions]):
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Pass the samples of each slot to its tracker on the CPU. A slot whose utterance ends gets a new tracker."""
+        """Return the NCCF and pitch of the frames that a chunk decides. A slot whose utterance ends is reset."""
         audio = chunk.detach().cpu()
         samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
         rows = []
@@ -99,12 +99,12 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     """Stream of :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`, which processes a pitch track in chunks.
 
     The latency is ``normalization_right_context`` frames. Like a call of the module, a call of the stream takes
-    ``generator``. When a chunk arrives, the stream draws noise for the deltas of all slots, including the slots that
-    receive fewer frames. Therefore only a stream with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the
-    same noise as for the whole utterance.
+    ``generator``. When a chunk arrives, the stream draws noise for the deltas of all slots, including the padding of
+    slots that receive fewer frames. Therefore only a stream with a single slot and a
+    :class:`~kaldi_compat.KaldiRandom` draws the same noise as a call with the whole utterance.
 
     Args:
-        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. The first frame is repeated ``delay`` times.
+        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -133,7 +133,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         final: bool | Tensor | Sequence[bool] = False,
         generator: Generator | None = None,
     ) -> ChunkFrames:
-        """Store the generator for :meth:`_advance`, and process the chunk."""
+        """Store the generator for :meth:`_advance`, and return the frames that the base class computes."""
         self._generator = generator
         return super()._take(chunk, lengths, final=final)
 
@@ -141,7 +141,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Append a column of noise for the deltas to the pitch track (slots, T, 2), and process the track."""
+        """Append a column of noise for the deltas to ``chunk`` (slots, T, 2), and process the chunk."""
         # The history stores the noise of a frame as an additional column, for later calls. Kaldi draws noise even if it
         # is scaled to zero, so a KaldiRandom must draw it as well.
         noise = chunk.new_zeros(chunk.shape[:-1])
@@ -151,7 +151,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
-        """Return the numbers of output frames (slots,), including the delay, for ``frames`` (slots,) input frames."""
+        """Return the number of output frames (slots,): ``frames + delay``, or 0 for slots without input frames."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:
@@ -164,59 +164,60 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """Process all stored frames, and return the delayed output frames ``first`` to ``first + count - 1``."""
+        """Process all stored frames, and return the output frames ``first`` to ``first + count - 1`` of each slot."""
         history = self.history
         counts = history.end - history.start
-        width = int(counts.max()) if count else 0
-        track = history.get_items(history.list_indices(history.start, width))
-        lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
-        features = compute_undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
-        index = history.list_indices(first - self.options.delay, count).clamp(min=0)
+        longest = int(counts.max()) if count else 0
+        stored = history.get_items(history.list_indices(history.start, longest))
+        lengths = torch.from_numpy(np.minimum(counts, longest)).to(stored.device)
+        features = compute_undelayed_features(stored[..., :-1], stored[..., -1], self.options, lengths)
+        frame_indices = history.list_indices(first - self.options.delay, count).clamp(min=0)
         last = history.to_column(np.maximum(history.end - 1, 0))
-        index = torch.minimum(index, last) - history.to_column(history.start)
-        return torch.take_along_dim(features, index.clamp(min=0)[..., None], 1)
+        columns = torch.minimum(frame_indices, last) - history.to_column(history.start)
+        return torch.take_along_dim(features, columns.clamp(min=0)[..., None], 1)
 
 
 class Tracker:
-    """Pitch tracker of one slot, which decides each frame after at most ``max_latency`` further frames."""
+    """Pitch tracker of one utterance, which decides each frame after at most ``max_latency`` further frames."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._paths = Paths(options)
         self._constants = self._paths.constants
         self._max_latency = max_latency
         self._resampler = Resampler(self._constants)
-        self._signal: Samples = np.zeros(0, np.float32)  # (T,): resampled audio from sample _start on.
-        self._start = 0
-        self._energy = (0.0, 0.0)  # Sums of squares and of samples, over the audio up to sample _energy_end.
+        self._signal: Samples = np.zeros(0, np.float32)  # (T,): resampled audio from sample _signal_start on.
+        self._signal_start = 0
+        self._energy = (0.0, 0.0)  # Sums of squares and of samples, over the samples before sample _energy_end.
         self._energy_end = 0
-        self._frames = 0  # Number of frames that have been searched.
+        self._searched_count = 0  # Number of frames that have been searched.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take the next samples (T,), and return NCCF and pitch in Hz, (frames, 2), of the frames that are now decided.
+        """Take the next samples (T,), and return NCCF and pitch in Hz, (frames, 2), of the frames that they decide.
 
         ``finished`` is True for the last samples of the utterance, which decide all frames.
 
         Raises:
-            AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
+            AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
         """
         resampled = self._resampler.take_samples(samples, finished=finished)
         check_finite(resampled)
         self._signal = np.concatenate((self._signal, resampled))
-        end = self._start + len(self._signal)
-        frames = self._constants.count_available_frames(end, finished=finished)
-        if frames > self._frames:
-            self._search_frames(frames)
+        signal_end = self._signal_start + len(self._signal)
+        frame_count = self._constants.count_available_frames(signal_end, finished=finished)
+        if frame_count > self._searched_count:
+            self._search_frames(frame_count)
         self._discard_audio()
         count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
         return self._paths.decide_frames(count)
 
-    def _search_frames(self, frames: int) -> None:
-        """Continue the path search up to frame ``frames - 1``."""
-        constants, count = self._constants, frames - self._frames
-        begin = constants.start + self._frames * constants.shift
-        ends = np.minimum(begin + constants.shift * np.arange(count) + constants.span, self._start + len(self._signal))
+    def _search_frames(self, frame_count: int) -> None:
+        """Continue the path search to the end of frame ``frame_count - 1``."""
+        constants, count = self._constants, frame_count - self._searched_count
+        begin = constants.start + self._searched_count * constants.shift
+        signal_end = self._signal_start + len(self._signal)
+        ends = np.minimum(begin + constants.shift * np.arange(count) + constants.span, signal_end)
         variances = np.array([self._compute_variance(end) for end in ends.tolist()])
-        signal, first, shift = self._signal, begin - self._start, constants.shift
+        signal, first, shift = self._signal, begin - self._signal_start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
         new_frames = PitchFrames(
@@ -228,37 +229,40 @@ class Tracker:
             shift=shift,
             ballast=compute_ballast(variances, constants),
             revised=None,
-            groups=np.zeros(count, np.uint8),  # 0 means groups of four rows: the number of later frames is unknown.
-            ready=np.array([count]),
+            groups=np.zeros(count, np.uint8),  # Add all rows as in groups of four, because chunks must not affect sums.
+            frame_counts=np.array([count]),
         )
         self._paths.extend(new_frames, 0, count, [len(self._paths) + count])
-        self._frames = frames
+        self._searched_count = frame_count
 
     def _compute_variance(self, end: int) -> float:
-        """Compute the variance of all samples before ``end``. ``end`` must not decrease from call to call."""
-        added = self._signal[max(0, self._energy_end - self._start) : end - self._start]
+        """Add the samples before ``end`` to the energy, and return the variance of all samples before ``end``.
+
+        ``end`` must not decrease from call to call.
+        """
+        added = self._signal[max(0, self._energy_end - self._signal_start) : end - self._signal_start]
         self._energy = add_energy(self._energy, added)
         self._energy_end = end
         return compute_variance(self._energy, end)
 
     def _discard_audio(self) -> None:
         """Discard the audio that neither the next frame nor the next sum of the energy needs."""
-        start = max(self._constants.start + self._frames * self._constants.shift, self._start)
-        start = min(start, max(self._energy_end, self._start))
-        self._signal = self._signal[start - self._start :]
-        self._start = start
+        next_begin = self._constants.start + self._searched_count * self._constants.shift
+        start = max(min(next_begin, self._energy_end), self._signal_start)
+        self._signal = self._signal[start - self._signal_start :]
+        self._signal_start = start
 
 
 class Resampler:
-    """Resampler of audio in chunks for the tracker. The result does not depend on the division into chunks."""
+    """Resampler of audio in chunks for the tracker. The division into chunks does not affect the result."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
-        # Maximum number of periods by which the filter of an output sample extends into earlier audio.
+        # Maximum number of periods by which a filter extends before the period of its output sample.
         self._reach = -(constants.filters.first[0] // constants.filters.period)
         self._audio: Samples = np.zeros(0, np.float32)  # (T,): audio from period _first_period on.
         self._first_period = 0
-        self._received = self._returned = 0  # Numbers of input and output samples.
+        self._received_count = self._returned_count = 0  # Numbers of input and output samples so far.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
         """Take the next samples (T,), and return the resampled audio that later samples cannot change.
@@ -266,21 +270,24 @@ class Resampler:
         ``finished`` is True for the last samples of the utterance.
         """
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
-        self._received += len(samples)
-        pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
-        if finished:  # Kaldi sums filters that extend beyond the end in a different order.
-            count = self._constants.count_resampled(self._received, finished=True)
-            pieces.append(self._resample_until(count, len(self._audio)))
+        self._received_count += len(samples)
+        resampled = [self._resample_until(self._constants.count_resampled(self._received_count, finished=False), 0)]
+        if finished:  # Kaldi sums filters that extend beyond the end in a different order, as if in an empty chunk.
+            count = self._constants.count_resampled(self._received_count, finished=True)
+            resampled.append(self._resample_until(count, len(self._audio)))
         filters = self._constants.filters
-        first_period = max(self._returned // len(filters.first) - self._reach, self._first_period)
+        first_period = max(self._returned_count // len(filters.first) - self._reach, self._first_period)
         self._audio = self._audio[(first_period - self._first_period) * filters.period :]
         self._first_period = first_period
-        return np.concatenate(pieces)
+        return np.concatenate(resampled)
 
     def _resample_until(self, end: int, chunk_start: int) -> Samples:
-        """Return the next output samples, up to sample ``end - 1``. See :func:`resample_chunk` for ``chunk_start``."""
+        """Return the output samples after the last call, up to sample ``end - 1`` of the utterance.
+
+        ``chunk_start`` is the index in the stored audio of the chunk's first sample: see :func:`resample_chunk`.
+        """
         filters = self._constants.filters
         offset = self._first_period * len(filters.first)
-        outputs = (self._returned - offset, max(end, self._returned) - offset)
-        self._returned = max(end, self._returned)
+        outputs = (self._returned_count - offset, max(end, self._returned_count) - offset)
+        self._returned_count = max(end, self._returned_count)
         return resample_chunk(self._audio, filters, outputs, chunk_start)

@@ -22,8 +22,7 @@ from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 _BLOCK = 256  # Number of frames that are correlated together, so that their windows fit into the cache of a CPU.
-# Change of the energy, as a fraction of the sum of the old and the new energy, above which Kaldi searches the path
-# again.
+# Kaldi searches the path again if the variance changes by more than this fraction of the sum of both variances.
 _ENERGY_CHANGE = 0.01
 
 
@@ -32,7 +31,7 @@ class PitchTables(NamedTuple):
 
     band: Tensor  # ``(lags - 1 + window, lags)``: 1 if a sample is in the window at a lag, else 0.
     weights: Tensor  # ``(lags, states)``: interpolation weights from whole lags to the lags of the states.
-    discount: Tensor  # ``(states,)``: reduction of the correlation at longer lags.
+    discount: Tensor  # ``(states,)``: share of the correlation that is subtracted, which increases with the lag.
     pitch: Tensor  # ``(states,)``: pitch of each state in Hz.
     lowpass_starts: Tensor  # ``(phases,)``: ``PeriodFilters.starts`` of the low-pass filter.
     lowpass_weights: Tensor  # ``(phases, taps)``: ``PeriodFilters.weights`` of the low-pass filter.
@@ -40,10 +39,11 @@ class PitchTables(NamedTuple):
     @classmethod
     def from_constants(cls, constants: PitchConstants) -> PitchTables:
         """Return the tables of a pitch tracker as tensors on the CPU."""
-        reach, lags = constants.lags - 1 + constants.window, constants.lags
+        num_samples, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
         tables = (
-            np.tri(reach, lags, dtype=np.float32) - np.tri(reach, lags, -constants.window, dtype=np.float32),
+            np.tri(num_samples, lags, dtype=np.float32)
+            - np.tri(num_samples, lags, -constants.window, dtype=np.float32),
             constants.weights,
             np.float32(constants.soft_min_f0) * constants.seconds,
             constants.pitch,
@@ -54,7 +54,7 @@ class PitchTables(NamedTuple):
 
 
 def silence_padding(samples: Tensor, lengths: Tensor) -> Tensor:
-    """Set the samples of audio (B, T) after the length of each row, (B,), to zero."""
+    """Return audio (B, T) with zeros from sample ``lengths[b]`` on in each row ``b``."""
     return zero_padding(samples[..., None], lengths)[..., 0]
 
 
@@ -70,12 +70,12 @@ def track_batch(
         tables: tables of the tracker, on the device of the samples.
 
     Returns:
-        features: (B, frames, 2): correlation and pitch; zero after the last frame of each row.
+        features: (B, frames, 2): normalized correlation, and pitch in Hz; zero after the last frame of each row.
         frames: (B,): number of frames of each row.
     """
     utterances, longest = samples.shape
-    traced = is_traced(samples)
-    max_frames = count_frames_in_integers(longest, constants) if traced else constants.count_frames(longest)
+    is_graph = is_traced(samples)
+    max_frames = count_frames_in_integers(longest, constants) if is_graph else constants.count_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
@@ -89,12 +89,12 @@ def track_batch(
     # A traced graph has a single block, because the number of blocks would become a constant of the graph.
     pairs = [
         correlate_windows(block, constants, tables)
-        for block in ([windows] if traced else torch.split(windows, _BLOCK, -2))
+        for block in ([windows] if is_graph else torch.split(windows, _BLOCK, -2))
     ]
     inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
     variance = compute_variances(signal, schedule.samples.clamp(min=1))
-    new_variance = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    is_repeated = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
+    new_variance = compute_variances(signal, schedule.repeated_samples[:, None].clamp(min=1))
+    is_repeated = torch.arange(max_frames, device=samples.device) < schedule.repeated_frames[:, None]
     with torch.no_grad():
         search_nccf = compute_search_nccf(inner, norm, variance, new_variance, is_repeated, constants)
         path = find_cheapest_paths(compute_local_costs(search_nccf, tables), constants.step, frames)
@@ -102,22 +102,22 @@ def track_batch(
 
 
 class Schedule(NamedTuple):
-    """Numbers of frames, and numbers of resampled samples whose energy determines the ballast.
+    """Numbers of frames, and numbers of resampled samples whose variance determines the ballast.
 
     See :mod:`kaldi_compat.pitch.frames`, which explains the ballast, and :func:`compute_search_nccf`, which adds it.
     """
 
     frames: Tensor  # ``(B,)``: number of frames.
     samples: Tensor  # ``(B, frames)``: number of samples whose variance gives the ballast of each frame.
-    recomputed: Tensor  # ``(B,)``: number of frames, from the first, that are searched again with a better ballast.
-    recompute_samples: Tensor  # ``(B,)``: number of samples whose variance gives the better ballast.
+    repeated_frames: Tensor  # ``(B,)``: number of the first frames, which are searched again with a better ballast.
+    repeated_samples: Tensor  # ``(B,)``: number of samples whose variance gives the better ballast.
 
     @classmethod
     def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
         """Return the schedule of utterances whose audio arrives in chunks, as in Kaldi's tracker.
 
         Args:
-            lengths: ``(B,)``: number of samples of each utterance.
+            lengths: ``(B,)``: number of samples of each utterance before resampling.
             longest: upper limit of the lengths.
             frames: number of columns of ``samples``. Columns after the last frame of an utterance are undefined.
             constants: constants of the tracker.
@@ -128,37 +128,41 @@ class Schedule(NamedTuple):
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
             samples_in = torch.minimum(constants.chunk * chunks, samples_in)
-        received = constants.count_resampled(samples_in, finished=False)
-        in_chunks = constants.count_available_frames(received, finished=False)
-        ready = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
-        received = torch.cat((received, end), -1)
-        if constants.ballast_online:
-            ends = constants.start + constants.shift * frame_indices + constants.span
-            return cls(ready[:, -1], torch.minimum(ends, end), 0 * lengths, end[:, 0])
+        # The columns of ``sample_counts`` and ``frame_counts`` are the chunks, and the end of the audio.
+        sample_counts = constants.count_resampled(samples_in, finished=False)
+        in_chunks = constants.count_available_frames(sample_counts, finished=False)
+        frame_counts = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
+        sample_counts = torch.cat((sample_counts, end), -1)
+        if constants.ballast_online:  # No frame is searched again.
+            frame_ends = constants.start + constants.shift * frame_indices + constants.span
+            return cls(frame_counts[:, -1], torch.minimum(frame_ends, end), 0 * lengths, end[:, 0])
+        # The first ``limit`` frames are searched again as soon as they are known, or at the end of shorter audio.
         limit = max(0, constants.recompute_frame)
-        recomputed = ready[:, -1].clip(None, limit)
-        reached = _find_received_samples(received, ready, torch.arange(limit - 1, limit, device=lengths.device))
-        recompute_samples = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
-        return cls(ready[:, -1], _find_received_samples(received, ready, frame_indices), recomputed, recompute_samples)
+        repeated_frames = frame_counts[:, -1].clip(None, limit)
+        last_index = torch.arange(limit - 1, limit, device=lengths.device)
+        samples_at_limit = _find_received_samples(sample_counts, frame_counts, last_index)
+        repeated_samples = torch.where(repeated_frames < max(1, limit), end[:, 0], samples_at_limit[:, 0])
+        samples = _find_received_samples(sample_counts, frame_counts, frame_indices)
+        return cls(frame_counts[:, -1], samples, repeated_frames, repeated_samples)
 
 
-def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
-    """Return ``(B, n)``: the number of samples that have been received when a frame is computed.
+def _find_received_samples(sample_counts: Tensor, frame_counts: Tensor, frames: Tensor) -> Tensor:
+    """Return the number of samples ``(B, n)`` that have been received when each of ``frames`` is computed.
 
     Args:
-        received: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
-        ready: ``(B, chunks + 1)``: number of frames that can be computed from these samples.
-        frames: ``(n,)``: indices of the frames.
+        sample_counts: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
+        frame_counts: ``(B, chunks + 1)``: number of frames that can be computed from these samples.
+        frames: ``(n,)``: indices of frames. A frame that is never computed gets the samples at the end.
     """
-    chunk = (ready[..., None, :] <= frames[:, None]).sum(-1)
-    return received.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
+    chunk = (frame_counts[..., None, :] <= frames[:, None]).sum(-1)
+    return sample_counts.gather(-1, chunk.clip(max=frame_counts.shape[-1] - 1))
 
 
 def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
-    """Compute the number of frames of ``samples`` (an int, tensor or compiler's symbol) in integer arithmetic.
+    """Return the number of frames of whole audio with ``samples`` samples, an int, a tensor or a compiler's symbol.
 
-    For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples
-    (35 minutes) and more.
+    Unlike :meth:`PitchConstants.count_frames`, it computes in integers, which compilers can trace. For centered frames,
+    Kaldi rounds in float32, so the results may differ for 2^23 resampled samples (35 minutes at 4 kHz) and more.
     """
     count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
@@ -170,7 +174,7 @@ def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
 
 
 def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
-    """Resample audio ``(..., samples)`` to the sampling rate of the tracker.
+    """Resample audio ``(..., samples)`` to the sampling rate of the tracker. The data type stays the same.
 
     The sums are in double precision, so that a constant signal stays exactly constant and has no energy.
     """
@@ -180,11 +184,11 @@ def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTa
 
 
 def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
-    """Cut and preemphasize the samples of each frame, ``(B, frames, span)``, which are zero outside of the signal.
+    """Return the samples of each frame with preemphasis, ``(B, frames, span)``. They are zero outside of the signal.
 
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
-        frames: number of frames. Every frame must start within the signal.
+        frames: number of frames. Every frame must start before the end of the signal.
         constants: constants of the tracker.
         lengths: ``(B,)``: number of valid samples of each row.
     """
@@ -193,9 +197,10 @@ def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths:
     windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
-    # Kaldi applies preemphasis to each window separately. The first sample of a window counts as its own predecessor.
-    firsts = start + shift * torch.arange(0, frames, device=signal.device)
-    position = firsts[:, None] + torch.arange(0, size, device=signal.device)
+    # Kaldi applies preemphasis to each frame separately. The first sample of a frame or of the signal counts as its own
+    # predecessor.
+    first_samples = start + shift * torch.arange(0, frames, device=signal.device)
+    position = first_samples[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
     previous = torch.where(position == 0, windows, previous)
     is_inside = (position >= 0) & (position < lengths[..., None, None])
@@ -203,9 +208,9 @@ def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths:
 
 
 def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
-    """Correlate the first window of each span of samples ``(..., span)`` with the windows at all lags.
+    """Correlate the first window of each frame, ``(..., span)``, with the windows of the frame at all lags.
 
-    The mean of the first window is subtracted from all samples.
+    The mean of the first window is subtracted from all samples of the frame.
 
     Returns:
         inner: ``(..., lags)``: dot products of the first window and the windows at all lags.
@@ -226,8 +231,8 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
 def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
     """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``. In digital silence, it is 0.
 
-    ``inner`` and ``norm`` ``(..., lags)`` are results of :func:`correlate_windows`. The ballast, which broadcasts to
-    their shape, reduces the correlation of quiet frames.
+    ``inner`` and ``norm`` ``(..., lags)`` are the results of :func:`correlate_windows`. The ballast, which broadcasts
+    to their shape, reduces the correlation of quiet frames.
     """
     square = norm + ballast
     is_silent = square <= 0
@@ -235,11 +240,11 @@ def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor
 
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
-    """Compute variances ``(B, n)`` in double precision, over the first ``counts`` ``(B, n)`` samples of each signal."""
+    """Return the float64 variances ``(B, n)`` of the first ``counts`` ``(B, n)`` samples of audio ``(B, samples)``."""
     doubles = signal.double()
 
     def average_first(x: Tensor) -> Tensor:
-        """Return the means of the first ``counts`` elements of the rows of ``x``."""
+        """Return the means ``(B, n)`` of the first ``counts`` elements of each row of ``x``."""
         sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
         return sums / counts.double()
 
@@ -251,10 +256,11 @@ def compute_search_nccf(
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
 
-    If the variance has changed much when the search is repeated, the correlation is scaled for the new ballast.
+    If the variance of a frame has changed by more than ``_ENERGY_CHANGE`` when its search is repeated, the correlations
+    of all frames whose search is repeated are scaled to the new ballast.
 
     Args:
-        inner, norm: ``(..., frames, lags)``: results of :func:`correlate_windows`.
+        inner, norm: ``(..., frames, lags)``: the results of :func:`correlate_windows`.
         variance: ``(..., frames)``: variance from which the ballast of each frame is computed.
         new_variance: ``(..., 1)``: variance that is known when the search is repeated.
         is_repeated: ``(..., frames)``: mask of the frames whose search is repeated.
@@ -262,12 +268,11 @@ def compute_search_nccf(
     """
     ballast = _compute_ballast(variance, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Like Kaldi's ApproxEqual, compare with the sum of both variances. If the variance of one frame has changed, all
-    # frames whose search is repeated are scaled.
+    # Like Kaldi's ApproxEqual, compare with the sum of both variances.
     has_changed = abs(variance - new_variance) > _ENERGY_CHANGE * (abs(variance) + abs(new_variance))
     has_changed = (has_changed & is_repeated).any(-1)[..., None] & is_repeated
-    average = norm.mean(-1).double()
-    old_norm, new_norm = ballast + average, _compute_ballast(new_variance, constants) + average
+    mean_norm = norm.mean(-1).double()
+    old_norm, new_norm = ballast + mean_norm, _compute_ballast(new_variance, constants) + mean_norm
     # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
     is_scaled = has_changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
     ratio = torch.where(is_scaled, old_norm, 1.0) / torch.where(is_scaled, new_norm, 1.0)
@@ -275,12 +280,12 @@ def compute_search_nccf(
 
 
 def _compute_ballast(variance: Tensor, constants: PitchConstants) -> Tensor:
-    """Compute the ballast, which is added to the product of two energies, from the variance of the audio."""
+    """Return the ballast for each variance of audio (any shape). It is added to the product of two energies."""
     return (variance * constants.window) ** 2 * constants.ballast
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
-    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` at all lags.
+    """Compute the cost of each state, ``(..., states)``, from the correlation ``(..., lags)`` at whole lags.
 
     This is equation 5 of Ghahremani et al. (2014). The operations are in Kaldi's order, because in silence only their
     rounding decides between the states.
@@ -290,9 +295,9 @@ def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
 
 
 def gather_path_features(correlation: Tensor, path: Tensor, tables: PitchTables) -> Tensor:
-    """Return NCCF and pitch in Hz, ``(..., 2)``, for the states ``(...)`` of a path.
+    """Return NCCF and pitch in Hz, ``(..., 2)``, for the states ``path`` ``(...)``.
 
-    ``correlation`` ``(..., lags)`` was computed without ballast.
+    ``correlation`` ``(..., lags)`` is the correlation at whole lags, without ballast.
     """
     weights = tables.weights.T[path].to(correlation.dtype)
     pitch = tables.pitch[path].to(correlation.dtype)

@@ -18,13 +18,12 @@ from kaldi_compat.functional.array_api import ask_compiler
 
 
 def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
-    """Return the states ``(utterances, frames)`` of the cheapest paths.
+    """Return the state of each frame, ``(utterances, frames)``, on the cheapest path through the states.
 
     Args:
         local: ``(utterances, frames, states)``: cost of each state in each frame.
         factor: cost of a step by one state. A step by ``n`` states costs ``n**2`` times ``factor``.
-        lengths: ``(utterances,)``: number of valid frames of each utterance; None if all are valid. The states of
-            later frames are undefined.
+        lengths: ``(utterances,)``: number of valid frames; None if all are valid. Later frames have undefined states.
     """
     utterances, frames, states = local.shape
     indices = torch.arange(states, device=local.device)
@@ -44,10 +43,11 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
 
 
 def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Advance paths by one frame. For ``local`` (of this frame) and ``steps``, see :func:`_search`.
+    """Advance the cheapest paths, which have the costs ``costs`` (B, states), by one frame.
 
-    Return the cost (B, states) of the cheapest path to each state, minus the lowest cost; the predecessor (B, states)
-    of each state; and the best state (B,).
+    ``local`` (B, states) is the cost of each state in this frame. For ``steps``, see :func:`_search`. Return the cost
+    (B, states) of the cheapest path to each state, minus the lowest cost; the predecessor (B, states) of each state;
+    and the best state (B,).
     """
     before, predecessors = (costs[:, None, :] + steps).min(-1)
     costs = before + local
@@ -56,13 +56,17 @@ def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, 
 
 
 def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states (B,) of the previous frame and of this frame. The latter is ``best`` where ``last`` is True."""
+    """Return the states (B,) of the previous frame and of this frame. The latter is ``best`` where ``last`` is True.
+
+    ``state`` (B,) is the state of this frame according to the next frame. For ``predecessors`` (B, states) and ``best``
+    (B,) of this frame, see :func:`_step_forward`. ``last`` (B,) is True in the last frame of an utterance.
+    """
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
 
 def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """Return the states (frames, B) of the cheapest paths.
+    """Return the state of each frame, (frames, B), on the cheapest path of each utterance.
 
     Args:
         local: (frames, B, states): cost of each state in each frame.
@@ -109,17 +113,18 @@ def _script_search() -> Any:
 
 
 def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """Compute the result of :func:`_search` with ``scan``, which stays a loop in an exported graph."""
+    """Return the result of :func:`_search`, computed with ``scan``, which stays a loop in an exported graph."""
     from torch._higher_order_ops.scan import scan
 
     def scan_forward(costs: Tensor, local_costs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return the results of :func:`_step_forward`: the costs, which scan passes to the next frame, and the rest."""
         costs, predecessors, best = _step_forward(costs, local_costs, steps)
         return costs, (predecessors, best)
 
     def scan_back(state: Tensor, frame: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the states (B,) of the previous frame and of this frame. See :func:`_step_back` for ``frame``."""
+        """Return the results of :func:`_step_back`. ``frame`` has its arguments ``predecessors, best, last``."""
         previous, current = _step_back(state, *frame)
-        return previous, current.clone()  # scan refuses an output that is the same tensor as an input.
+        return previous, current  # scan refuses to return an input. Torch 2.13 needs no copy.
 
     _, (predecessors, best) = scan(scan_forward, local.new_zeros(local.shape[1:]), local)
     backwards = (predecessors.flip(0), best.flip(0), last.flip(0))

@@ -140,7 +140,7 @@ def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other() 
 def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(products, "_MAX_PANEL", 16)
+    monkeypatch.setattr(products, "_MAX_PANEL_TERMS", 16)
     monkeypatch.setattr(products, "_MAX_SMALL_PRODUCTS", most)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)

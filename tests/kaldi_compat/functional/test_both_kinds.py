@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("first", "second", "log_energy", "signal"), SIGNAL),
     **dict.fromkeys(("mean", "variance"), FEATURES**2),
     **dict.fromkeys(("taps", "impulse_response"), np.array([0.5, 1.0, 0.25])),
-    "statistics": STATISTICS, "index": np.array([2, 0]), "lengths": None, "time": np.arange(40), "frames": 40,
+    "statistics": STATISTICS, "index": np.array([2, 0]), "lengths": None, "frame_indices": np.arange(40), "frames": 40,
     "parts": (FEATURES, FEATURES),
     "start": np.array([0, 2]), "end": np.array([3, 6]), "size": np.arange(40) + 1, "shift": FEATURES[0], "scale": 2.0,
     "window": (FEATURES, FEATURES**2, np.arange(40) + 1), "voiced": np.arange(40) % 2, "signal_power": np.array([9.0]),

@@ -85,7 +85,7 @@ def test_c_and_numpy_search_with_the_same_bits(
         ballast=ballast,
         revised=(ballast, ballast[::-1].copy()) if seed % 2 else None,
         groups=rng.integers(0, 3, total).astype(np.uint8),
-        ready=np.array(counts),
+        frame_counts=np.array(counts),
     )
     begin = seed % (total + 1)
     start = rng.choice([0.0, 0.5, 1.0], constants.states).astype(np.float32)
@@ -139,9 +139,9 @@ def test_long_audio_is_searched_in_parts_with_the_same_bits(rows: int, monkeypat
         silence,
         signal_of(4, 9000, quiet=True),
     ]
-    monkeypatch.setattr("kaldi_compat.pitch.tracker._ROWS", 1 << 20)
+    monkeypatch.setattr("kaldi_compat.pitch.tracker._MAX_FRAMES", 1 << 20)
     expected = track(utterances, PitchOptions(), LEVELS[-1])
-    monkeypatch.setattr("kaldi_compat.pitch.tracker._ROWS", rows)
+    monkeypatch.setattr("kaldi_compat.pitch.tracker._MAX_FRAMES", rows)
     np.testing.assert_array_equal(track(utterances, PitchOptions(), LEVELS[-1]), expected)
 
 
@@ -170,8 +170,8 @@ def test_costs_that_are_no_numbers_give_the_states_of_numpy(options: dict[str, f
 def test_energy_changes_by_more_than_a_hundredth_of_the_sum(energy: float, is_another: bool) -> None:
     """The tolerance of Kaldi's ``ApproxEqual``, in both engines."""
     constants = PitchConstants.from_options(PitchOptions())
-    ends = [np.array(each) for each in ([5, 10], [5, 5], [0, 2], [0, 10])]
-    assert (frames._find_changes_of_ballast(np.array([1.0, energy]), *ends, constants) is not None) == is_another
+    chunks = frames._Chunks(bounds=np.array([0, 2]), sample_counts=np.zeros(2, int), frame_counts=np.array([5, 10]))
+    assert (frames._find_changes_of_ballast(np.array([1.0, energy]), chunks, constants) is not None) == is_another
     ones = torch.ones(1, 3)
     plain, scaled = (
         tensors.compute_search_nccf(ones, ones, ones[0, :1], torch.tensor([[each]]), ones[0, :1] > 0, constants)

@@ -184,6 +184,11 @@ def test_utterances_come_in_order() -> None:
     assert [len(track) for _, track in tracks] == [constants.count_frames(length) for length in lengths]
 
 
+@pytest.mark.parametrize("preemphasis", [0.0, 0.5])
+def test_no_utterances_give_no_tracks(preemphasis: float) -> None:
+    assert track_pitches([], preemphasis_coefficient=preemphasis) == []
+
+
 def test_a_factor_on_the_audio_does_not_matter() -> None:
     np.testing.assert_array_equal(track_pitch(speech()), track_pitch(speech() / 32768))
 
@@ -213,7 +218,8 @@ def test_each_frame_is_computed_once(samples: int, options: PitchOptions) -> Non
     frames = split_into_frames(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
     resampled = -(-samples // 4)
     assert len(frames.signal) == resampled
-    assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.count_frames(samples)
+    assert (np.diff(frames.frame_counts) >= 0).all()
+    assert frames.frame_counts[-1] == frames.rows[-1] == constants.count_frames(samples)
     assert len(frames.ballast) == len(frames.groups) == frames.rows[-1]
     if options.snip_edges:
         assert frames.rows[-1] == (0 if resampled < 100 else (resampled - 100) // 40 + 1)

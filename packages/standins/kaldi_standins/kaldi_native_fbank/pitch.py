@@ -6,7 +6,7 @@ import numpy as np
 
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.pitch.online import Analysis, compute_first_pass_features, trace_online_tracks
+from kaldi_compat.pitch.online import Analysis, compute_first_pass_features, trace_online_paths
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal, process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, check_chunk, check_options, to_samples
@@ -131,7 +131,7 @@ class OnlinePitch(FrameStore):
         # The tracker's last track assumes that the audio has ended. Skip it as long as chunks may follow.
         tracks = [
             analysis.compute_features(lattice.slice_frames(0, count))
-            for lattice, count, is_end in trace_online_tracks(analysis, self._tracking)
+            for lattice, count, is_end in trace_online_paths(analysis, self._tracking)
             if is_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
