@@ -415,7 +415,7 @@ def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.
     ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # Index of the last utterance of each length.
     log_lengths = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_LENGTH_RATIO))
     sizes = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))  # Total size of the utterances of each length.
-    root_sums = np.cumsum(np.sqrt(sizes * np.append(-np.diff(log_lengths), 0)))
+    root_sums = np.append(0.0, np.cumsum(np.sqrt(sizes[:-1] * -np.diff(log_lengths))))
     positions: npt.NDArray[np.float64] = np.repeat(root_sums / (root_sums[-1] or 1.0), np.diff(ends, prepend=-1))
     return positions
 
