@@ -57,9 +57,10 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     try:
         return pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
     except RuntimeError:
-        trial = [torch.zeros(size, dtype=items[0].dtype) for size in (1, 2)]
+        # The value is the cause if tensors of the same type that certainly fit into memory cannot be padded either.
+        small_tensors = [torch.zeros(size, dtype=items[0].dtype) for size in (1, 2)]
         try:
-            pad_sequence(trial, padding_value=padding)
+            pad_sequence(small_tensors, padding_value=padding)
         except RuntimeError:
             raise OptionError(
                 f"value={padding:g} cannot be stored in {items[0].dtype}: pass a value of this type"
@@ -276,7 +277,7 @@ def _stack_numbers(values: list[int | None]) -> Tensor | None:
 
 
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
-    """Pad posteriors ``(frames, classes)`` of ``B`` utterances with class 0 of weight 0: ``(B, longest, classes)``."""
+    """Pad posteriors of ``B`` utterances to ``(B, longest, max_classes)`` with class 0 of weight 0."""
     max_classes = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
         pad([torch.nn.functional.pad(tensor, (0, max_classes - tensor.shape[1])) for tensor in tensors])[0]
@@ -298,9 +299,9 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     """Convert the labels of ``B`` utterances.
 
     Returns:
-        For integers, a tensor ``(B,)``. For sequences of integers, a tensor ``(B, longest)``, padded with
-        :data:`ALIGNMENT_PADDING`. For other labels, or if only some utterances have a label, ``labels``. None if no
-        utterance has a label.
+        None if no utterance has a label. For integers, a tensor ``(B,)``. For sequences of integers, an int64 tensor
+        ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if only some utterances have a
+        label, the list ``labels`` itself.
     """
     if all(label is None for label in labels):
         return None
@@ -314,7 +315,8 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 def _convert_integers(label: object) -> Tensor | None:
     """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels.
 
-    An empty sequence has no integers, but is converted too, whatever its type.
+    An empty sequence of any type is converted. An integer above 2^63 - 1 in a list, tuple or array gives None. Raise
+    FeatureError for a masked array.
     """
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex()) or label.numel() == 0

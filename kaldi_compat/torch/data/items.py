@@ -34,15 +34,15 @@ class Items:
         check_functions(transform=self.transform)
 
     def make_utterance(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Read an utterance, add its targets, cut both (with ``length_tolerance``), and transform the input.
+        """Read an input, add its targets, cut both to one length (with ``length_tolerance``), and transform the input.
 
         Args:
             key: key of the utterance.
             read: function from the seed of the utterance to its input.
 
         Raises:
-            KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned a value
-                that is not a tensor, or the utterance is empty.
+            KaldiCompatError: input and targets differ in length by more than the tolerance, a function does not return
+                a tensor, the utterance is empty, or a target is invalid.
             ArkError: the input or a target is missing or cannot be read.
         """
         seed = self.seeds.derive(key)
@@ -110,7 +110,7 @@ class ItemAttributes:
 
 
 def _check_tensor(key: str, value: object) -> Tensor:
-    """Return the result of a user's function unchanged. Raise KaldiCompatError (for ``key``) unless it is a tensor."""
+    """Return the result of a user's function for an utterance. Raise KaldiCompatError unless the result is a tensor."""
     if not isinstance(value, Tensor):
         raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
     return value

@@ -145,7 +145,7 @@ def _mask_intervals(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor
         size: length of the axis.
         lengths: ``(rows, 1)``: the intervals lie within this length from the start of the axis.
         max_width: ``(rows, 1)``: maximum length of an interval.
-        draws: ``(rows, intervals, 2)``: uniform numbers that determine the length and the start of each interval.
+        draws: ``(rows, intervals, 2)``: uniform numbers in [0, 1) for the length and the start of each interval.
     """
     width = _scale_to_integer(draws[..., 0], max_width)
     start = _scale_to_integer(draws[..., 1], lengths - width)[..., None]
@@ -162,10 +162,12 @@ def _average_columns(batch: Tensor, is_valid: Tensor) -> Tensor:
 def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> Tensor:
     """Move a random frame of each utterance, and interpolate the frames before and after this frame linearly.
 
+    Utterances of fewer than 5 frames are not changed.
+
     Args:
         batch: features ``(rows, longest, dim)``; the result has the same shape.
         counts: ``(rows, 1)``: number of frames of each utterance.
-        draws: ``(rows, 2)``: uniform numbers that determine the frame and its shift.
+        draws: ``(rows, 2)``: uniform numbers in [0, 1) that determine the frame and its shift.
         max_shift: the frame is moved by less than this number of frames.
     """
     last = counts - 1
@@ -173,7 +175,7 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     largest_shift = (margin - 1).clamp(min=0)
     new_center = center + _scale_to_integer(draws[:, 1:], 2 * largest_shift) - largest_shift
-    # Double precision, because float32 would round the last of many frames to a different frame.
+    # Double precision, because the rounding of float32 would shift the last frames of a long utterance.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     source_before = frame * center / new_center.clamp(min=1)
     source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)
