@@ -45,7 +45,7 @@ class Transfers:
         return self._upload_stream is not None
 
     def send_pieces(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
-        """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
+        """Assemble a tensor on the device from pieces. Work that is queued later on the current stream can use it.
 
         Args:
             pieces: pairs of a start index in the tensor and the piece (n,) that starts there. Other elements are 0.

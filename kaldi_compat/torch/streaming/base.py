@@ -98,9 +98,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames (slots, frames, dim) that a chunk (slots, T, ...) decides, and their counts (slots,).
+        """Take a chunk (slots, T, ...). Return the frames (slots, frames, dim) that no later chunk can change.
 
-        ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
+        Also return the number of these frames in each slot, (slots,). ``lengths`` (slots,) counts the valid items of
+        the chunk. ``ended`` (slots,) marks the slots whose utterance ends with the chunk.
         """
 
     def flush(self, **parameters: Any) -> Any:
@@ -110,8 +111,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
 
         Returns:
-            The frames (slots, frames, dim) and their counts (slots,). If there is one slot, and its last chunk had no
-            axis of slots or it received no chunk, only the frames (frames, dim).
+            The frames (slots, frames, dim) and their counts (slots,). With a single slot, only the frames
+            (frames, dim), unless the latest chunk had the axis of slots.
         """
         batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
         empty = torch.zeros(
@@ -134,7 +135,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> ChunkFrames:
-        """Take the next chunk of each slot, and return the frames that it decides. See the class for the arguments."""
+        """Take the next chunk of each slot, and return the frames that no later chunk can change. See the class."""
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
         refuse_export_of_stream(chunk)
@@ -168,8 +169,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             return np.full(self.slots, num_items)
         if self.item_axes == 0:
             refuse_rate_as_lengths(lengths)
-        items = np.broadcast_to(np.int16(0), (self.slots, num_items))
-        return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
+        placeholder = np.broadcast_to(np.int16(0), (self.slots, num_items))  # Array of this shape without memory.
+        return np.asarray(check_lengths(lengths, placeholder, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
         """Return ``final`` as an array (slots,). Raise AudioError if ``final`` does not match the slots."""
@@ -194,11 +195,11 @@ class WindowStream(WindowFlow, Stream[Options]):
         self.done: Counts = np.zeros(self.slots, np.int64)  # Number of frames that each slot has returned.
 
     def _count_frames(self, end: Counts) -> Counts:
-        """Return the number of output frames (slots,) for ``end`` (slots,) samples or frames of input."""
+        """Return the numbers of output frames (slots,) of utterances of ``end`` (slots,) samples or frames."""
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
-        """Return ``counts`` frames of each slot from ``first`` on, padded with zeros to (slots, max(counts), dim)."""
+        """Return ``counts`` (slots,) frames from frame ``first`` (slots,) on, as zero-padded (slots, longest, dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():

@@ -73,7 +73,7 @@ class History:
         return self.get_items(self.list_indices(first, count))
 
     def discard_before(self, start: Counts, ended: Flags) -> None:
-        """Discard the items before index ``start`` (slots,), and all items of the slots where ``ended`` is True."""
+        """Discard the items before index ``start`` (slots,). Empty the slots where ``ended`` (slots,) is True."""
         start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
         width = int((end - start).max(initial=0))
         self._items = self.get_range(start, width).clone() if width else None
