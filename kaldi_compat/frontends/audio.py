@@ -136,7 +136,7 @@ def scale_to_unit(samples: Array) -> Array:
 
 
 def check_values(samples: Array) -> None:
-    """Raise :class:`AudioError` if samples are NaN or infinite. Warn once if they are far beyond -1 to 1."""
+    """Raise :class:`AudioError` if a sample is NaN or infinite. Warn once if a sample is far beyond -1 to 1."""
     if 0 in samples.shape:
         return
     xp = get_namespace(samples)
@@ -154,7 +154,7 @@ def check_values(samples: Array) -> None:
 
 
 def warn_of_channels(samples: Array) -> None:
-    """Warn once if audio has exactly two rows, so similar that they are probably the channels of one recording."""
+    """Warn once if ``samples`` are two rows (2, T) that are probably the channels of one recording."""
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())

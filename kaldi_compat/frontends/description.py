@@ -43,9 +43,9 @@ def format_html(preset: Preset, title: str) -> str:
 
 
 def convert_to_dict(preset: Preset) -> dict[str, Any]:
-    """Return the description of a preset for :meth:`Preset.from_dict`, with all options that no other entry sets.
+    """Return the description of a preset for :meth:`Preset.from_dict`. docs/frontends/format.md describes the keys.
 
-    docs/frontends/format.md describes the keys.
+    The entry "options" has all options of the feature, except for the options that other entries determine.
     """
     values = {"format": FORMAT_VERSION} | dataclasses.asdict(preset)
     values["options"] = {name: value for name, value in values["options"].items() if name not in SET_BY_PRESET}

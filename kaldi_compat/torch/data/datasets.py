@@ -383,10 +383,8 @@ class WaveDataset(_KeyedDataset):
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
         """Return the input and output rates in Hz for resampling the utterance ``key``, or None for no resampling.
 
-        ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance.
-
-        Raises:
-            AudioError: resampling is necessary, and a rate is not a positive whole number.
+        ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance. Raise
+        AudioError if resampling is necessary, and a rate is not a positive whole number.
         """
         speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
         # The audio is resampled as if its sampling rate were higher by the speed factor, which makes it faster.

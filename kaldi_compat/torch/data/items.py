@@ -61,8 +61,7 @@ class Items:
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
         """Cut input, alignment and posteriors to the shortest of their lengths, as Kaldi does with --length-tolerance.
 
-        Raises:
-            KaldiCompatError: the lengths differ by more than ``tolerance`` frames.
+        Raise KaldiCompatError if the lengths differ by more than ``tolerance`` frames.
         """
         alignment, posteriors = utterance.alignment, utterance.posteriors
         lengths = {"input": len(utterance.input)}

@@ -97,8 +97,7 @@ class FeaturesOnDevice:
 def _cut_to_match(batch: Batch, target_lengths: Tensor, tolerance: int) -> Batch:
     """Cut the features and targets of each utterance to the smaller of their two lengths.
 
-    Raises:
-        KaldiCompatError: ``batch.lengths`` and ``target_lengths`` (B,) differ by more than ``tolerance`` frames.
+    Raise KaldiCompatError if ``batch.lengths`` and ``target_lengths`` (B,) differ by more than ``tolerance`` frames.
     """
     counts = torch.minimum(batch.lengths, target_lengths)
     longest = int(counts.max())

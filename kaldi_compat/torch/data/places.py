@@ -18,8 +18,7 @@ from kaldi_compat.torch.data.annotations import Path
 def find_script(file: Path) -> Path:
     """Return the script file of the rspecifier ``file``, or ``file`` itself if it is a file name.
 
-    Raises:
-        KaldiCompatError: the rspecifier does not name a script file.
+    Raise KaldiCompatError if the rspecifier names an archive.
     """
     table = io_ark.classify_rspecifier(file) if isinstance(file, str) else None
     if table is not None and table.kind == "ark":

@@ -262,11 +262,8 @@ def _test_kernels(
         return describe_fault(error, device)
     if variant.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
-    return (
-        ""
-        if largest < MAX_ERROR and mean < MAX_MEAN_ERROR
-        else f"their features are off by {largest:g}: please report it"
-    )
+    is_accurate = largest < MAX_ERROR and mean < MAX_MEAN_ERROR
+    return "" if is_accurate else f"their features are off by {largest:g}: please report it"
 
 
 def describe_fault(error: Exception, device: torch.device) -> str:

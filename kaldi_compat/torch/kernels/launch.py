@@ -256,9 +256,6 @@ def count_resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return the number of programs of one warp that a multiprocessor can run at the same time.
 
     The number depends on the GPU's compute capability, and on the registers that an FFT of ``points`` points needs.
-
-    >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
-    (25, 16)
     """
     registers = REGISTERS.get(capability, USUAL_REGISTERS[points])
     return min(BLOCKS.get(capability, USUAL_BLOCKS), MULTIPROCESSOR_REGISTERS // (LANES_IN_WARP * registers))

@@ -51,18 +51,15 @@ class Transfers:
             pieces: pairs of a start index in the tensor and the piece (n,) that starts there. Other elements are 0.
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
-        is_single = len(pieces) == 1 and len(pieces[0][1]) == length
+        is_single, device = len(pieces) == 1 and len(pieces[0][1]) == length, self.device
         if self._upload_stream is None:
-            return pieces[0][1] if is_single else _join_pieces(pieces, length, self.device)
+            return pieces[0][1] if is_single else _join_pieces(pieces, length, device)
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(start, piece if piece.is_pinned() else piece.pin_memory()) for start, piece in pieces]
         with torch.cuda.stream(self._upload_stream):
-            assembled = (
-                pinned[0][1].to(self.device, non_blocking=True)
-                if is_single
-                else _join_pieces(pinned, length, self.device)
-            )
-        current = torch.cuda.current_stream(self.device)
+            whole_piece = pinned[0][1].to(device, non_blocking=True) if is_single else None
+            assembled = _join_pieces(pinned, length, device) if whole_piece is None else whole_piece
+        current = torch.cuda.current_stream(device)
         current.wait_stream(self._upload_stream)
         assembled.record_stream(current)
         return assembled

@@ -115,13 +115,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             (frames, dim), unless the latest chunk had the axis of slots.
         """
         batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
-        empty = torch.zeros(
-            *batch_axes,
-            0,
-            *(self._item_shape or (0,) * self.item_axes),
-            dtype=self._item_dtype,
-            device=self._item_device,
-        )
+        shape = (*batch_axes, 0, *(self._item_shape or (0,) * self.item_axes))
+        empty = torch.zeros(shape, dtype=self._item_dtype, device=self._item_device)
         return self(empty, final=True, **parameters)
 
     def __repr__(self) -> str:
@@ -162,8 +157,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     def _check_lengths(self, lengths: Tensor | Sequence[int] | None, num_items: int) -> Counts:
         """Return the lengths of a chunk as an array (slots,). None means that all ``num_items`` items are valid.
 
-        Raises:
-            AudioError: the lengths are not integers from 0 to ``num_items``, one for each slot.
+        Raise AudioError unless the lengths are integers from 0 to ``num_items``, one for each slot.
         """
         if lengths is None:
             return np.full(self.slots, num_items)
