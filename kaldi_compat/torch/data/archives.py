@@ -139,7 +139,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     def _shuffle_utterances(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
         """Yield utterances in an order that the seed, the epoch and the index ``reader`` determine.
 
-        When the buffer is full, each new utterance takes the place of a random utterance, which is yielded.
+        If the buffer is full, each new utterance replaces a random one, which is yielded. The rest follows at the end.
         """
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []

@@ -35,7 +35,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
         The batch ``(items, longest, ...)`` and the lengths ``(items,)``.
 
     Raises:
-        FeatureError: ``items`` is empty, or the items differ in data type or in an axis other than the first.
+        FeatureError: ``items`` is empty, or is not a list of tensors that differ only in the size of the first axis.
         OptionError: ``value`` cannot be stored in the items' data type.
 
     >>> import torch
@@ -299,13 +299,13 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     """Convert the labels of ``B`` utterances.
 
     Returns:
-        None if no utterance has a label. For integers, a tensor ``(B,)``. For sequences of integers, an int64 tensor
-        ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if only some utterances have a
-        label, the list ``labels`` itself.
+        None if no utterance has a label. For integers of 64 bits, a tensor ``(B,)``. For sequences of such integers, an
+        int64 tensor ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if only some
+        utterances have a label, the list ``labels`` itself.
     """
     if all(label is None for label in labels):
         return None
-    if all(isinstance(label, (int, np.integer)) for label in labels):
+    if all(isinstance(label, (int, np.integer)) and -(1 << 63) <= label < 1 << 63 for label in labels):
         return torch.tensor(labels)
     sequences = [_convert_integers(label) for label in labels]
     present = _require_all(sequences)
@@ -315,8 +315,8 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 def _convert_integers(label: object) -> Tensor | None:
     """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels.
 
-    An empty sequence of any type is converted. An integer above 2^63 - 1 in a list, tuple or array gives None. Raise
-    FeatureError for a masked array.
+    An empty sequence of any type is converted. A list, tuple or array with integers that int64 cannot hold gives None.
+    Raise FeatureError for a masked array.
     """
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex()) or label.numel() == 0

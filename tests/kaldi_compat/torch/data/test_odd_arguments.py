@@ -194,7 +194,9 @@ def test_an_empty_list_is_a_sequence_of_integers(labels: list[Any], shape: tuple
         assert (collated[1] == ALIGNMENT_PADDING).all()
 
 
-@pytest.mark.parametrize("label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63]])
+@pytest.mark.parametrize(
+    "label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63], 2**63, -(2**63) - 1]
+)
 def test_other_labels_are_a_list(label: Any) -> None:
     assert collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)]).labels == [label, label]
 
