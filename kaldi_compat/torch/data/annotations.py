@@ -47,9 +47,8 @@ class _Archive:
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
         """Store the arguments of the reader. Set ``pipes`` or ``network`` to False to refuse commands or URLs."""
-        self._reader = InEachProcess(
-            io_ark.RandomAccessReader[Any], rspecifier, kind=codec, pipes=pipes, network=network
-        )
+        reader = io_ark.RandomAccessReader[Any]
+        self._reader = InEachProcess(reader, rspecifier, kind=codec, pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
         return key in self._reader()

@@ -209,9 +209,8 @@ class FeatureDataset(_KeyedDataset):
         )  # fmt: skip
         name = find_script(find_file(feats, "feats.scp"))
         script = Script.open(name, annotations.access)
-        super().__init__(
-            script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete, on_error
-        )
+        items = Items(annotations, Seeds(seed), transform, length_tolerance)
+        super().__init__(script, items, drop_incomplete, on_error)
         folder = resolve_folder(name, relative_to)
         self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
@@ -334,10 +333,8 @@ class WaveDataset(_KeyedDataset):
         # Sampling rate in Hz that all audio is resampled to, or None to keep the rate of the audio.
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
-        # For segments, the codec reads only the requested part of a recording.
-        self._loader = InEachProcess(
-            Loader, WaveCodec(in_parts=segments is not None), annotations.access, folder=folder
-        )
+        codec = WaveCodec(in_parts=segments is not None)  # Reads only the part of a recording that a segment needs.
+        self._loader = InEachProcess(Loader, codec, annotations.access, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
     def _describe_details(self) -> str:
@@ -425,9 +422,8 @@ class WaveDataset(_KeyedDataset):
                 raise AudioError(
                     "utt2dur has seconds, not samples: pass sample_frequency, such as 16000, to the data set"
                 )
-            counts = [
-                round(duration * self._rate) for duration in self._read_lengths(find_file(utt2dur, "utt2dur"), float)
-            ]
+            durations = self._read_lengths(find_file(utt2dur, "utt2dur"), float)
+            counts = [round(duration * self._rate) for duration in durations]
             return [self._count_resampled(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
 

@@ -30,6 +30,7 @@ class Items:
     draws_numbers: bool = False  # True if reading an input draws torch's random numbers, which must then be seeded.
 
     def __post_init__(self) -> None:
+        """Raise OptionError if the tolerance or the transform is invalid."""
         check_tolerance(self.length_tolerance)
         check_functions(transform=self.transform)
 
@@ -49,8 +50,7 @@ class Items:
         with fork_seed(seed) if self.draws_numbers or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
-                unit = "samples" if utterance.input.ndim == 1 else "frames"
-                cause = f"the utterance has no {unit}"
+                cause = f"the utterance has no {'samples' if utterance.input.ndim == 1 else 'frames'}"
                 raise KaldiCompatError(f"{key}: {cause}: remove the utterance, or pass on_error='skip' to the data set")
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)

@@ -64,6 +64,7 @@ class FeaturesOnDevice:
         return f"<FeaturesOnDevice: {self._feature!r}{augmented} on {self._device}>"
 
     def __len__(self) -> int:
+        """Return the number of batches of the loader. Raise TypeError if the loader has no length."""
         if not isinstance(self._loader, Sized):
             raise TypeError(
                 f"the number of batches is unknown, because {self._loader!r} has no length: "

@@ -72,8 +72,7 @@ class NoiseAndReverberation:
             raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)
         self._noises = None if noises is None else _Recordings(noises, access, relative_to)
-        responses = impulse_responses
-        self._responses = None if responses is None else _Recordings(responses, access, relative_to)
+        self._responses = None if impulse_responses is None else _Recordings(impulse_responses, access, relative_to)
         self._snrs = tuple(map(float, snrs))
         self._noise_probability, self._reverberation_probability = noise_probability, reverberation_probability
 

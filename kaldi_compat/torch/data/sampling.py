@@ -144,13 +144,11 @@ class BucketBatchSampler(Sampler[list[int]]):
             raise OptionError(f"no utterance has a length from {lowest:g} to {highest:g} (lengths are "
                               f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}): change these limits")  # fmt: skip
         if self._max_size is not None and (num_long := int((self._lengths[self._by_length] > self._max_size).sum())):
-            message = (
-                f"the length of {num_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
-            )
+            cause = f"the length of {num_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds"
             advice = "pass max_length to leave them out"
             if max_seconds is not None and sample_frequency == 1 and num_long == len(self._by_length):
                 advice = "pass sample_frequency if the lengths are not in seconds"
-            warnings.warn(f"{message}each of them is a batch by itself: {advice}", stacklevel=2)
+            warnings.warn(f"{cause}, so each of them is a batch by itself: {advice}", stacklevel=2)
         shares = self._compute_shares()
         self._num_full_batches = max(float(shares.sum()), 1.0)  # Approximate number of full batches.
         self._positions = _minimize_padding(self._lengths[self._by_length], shares) if shuffle else None

@@ -187,11 +187,7 @@ class KernelKind(NamedTuple):
 
 
 def _classify_call(
-    module: Feature,
-    samples: Tensor,
-    lengths: Tensor | None,
-    vtln_warp: float | Sequence[float],
-    generator: Generator,
+    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Sequence[float], generator: Generator
 ) -> KernelKind:
     """Return the properties of a call of :func:`compute_features` that select the compiled code of a kernel."""
     from kaldi_compat.torch.kernels.launch import WIDE
@@ -204,11 +200,7 @@ def _classify_call(
 
 
 def _find_fault(
-    module: Feature,
-    samples: Tensor,
-    lengths: Tensor | None,
-    vtln_warp: float | Sequence[float],
-    generator: Generator,
+    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Sequence[float], generator: Generator
 ) -> str:
     """Return the reason why the kernels fail for a call, or an empty string. A kernel is tested before its first use.
 

@@ -168,17 +168,9 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.num_steps, dtype=torch.int16)
     codes = features.new_empty(launch.num_elements, dtype=torch.uint8)
+    arguments = (*launch.arguments, percentiles, steps, codes, features.stride(0), dim)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        speech_kernel[launch.grid](
-            *launch.arguments,
-            percentiles,
-            steps,
-            codes,
-            features.stride(0),
-            dim,
-            GROUPS=launch.num_groups,
-            **_make_tile_options(FRAMES),
-        )
+        speech_kernel[launch.grid](*arguments, GROUPS=launch.num_groups, **_make_tile_options(FRAMES))
     return b"CM", (launch.headers, percentiles, codes)
 
 
@@ -188,19 +180,10 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
     kind, top, fixed_range = _FORMATS[method]
     codes = features.new_empty(launch.num_elements, dtype=torch.int16 if top == 65535 else torch.uint8)
     low, width = fixed_range or (0.0, 1.0)
+    arguments = (*launch.arguments, codes, features.stride(0), dim, low, width)
+    constants = {"GROUPS": launch.num_groups, "TOP": top, "FIXED": fixed_range is not None}
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        integers_kernel[launch.grid](
-            *launch.arguments,
-            codes,
-            features.stride(0),
-            dim,
-            low,
-            width,
-            GROUPS=launch.num_groups,
-            TOP=top,
-            FIXED=fixed_range is not None,
-            **_make_tile_options(OTHER_FRAMES),
-        )
+        integers_kernel[launch.grid](*arguments, **constants, **_make_tile_options(OTHER_FRAMES))
     return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
 

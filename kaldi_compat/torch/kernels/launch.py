@@ -128,13 +128,7 @@ def _make_noise(
 
 
 def _launch_kernel(
-    module: Feature,
-    rows: Tensor,
-    lengths: Tensor | None,
-    count: int,
-    spans: Spans,
-    noise: Noise,
-    wide_indices: bool,
+    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Spans, noise: Noise, wide_indices: bool
 ) -> Tensor:
     """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 

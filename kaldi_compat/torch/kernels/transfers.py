@@ -65,20 +65,20 @@ class Transfers:
         return assembled
 
     def fetch_tensors(
-        self, tensors: Sequence[Tensor], *, computed: bool = False
+        self, tensors: Sequence[Tensor], *, are_computed: bool = False
     ) -> Callable[[], list[npt.NDArray[Any]]]:
         """Queue copies of tensors to the host. The copies start when the tensors have been computed.
 
         Args:
             tensors: tensors on the device.
-            computed: True if the tensors are already computed, so that the copy can start immediately.
+            are_computed: True if the tensors are already computed, so that the copy can start immediately.
 
         Returns:
             A function that waits for the copies and returns the arrays.
         """
         if self._download_stream is None:
             return lambda: [tensor.cpu().numpy() for tensor in tensors]
-        if not computed:  # Wait for all work that is queued on the current stream.
+        if not are_computed:  # Wait for all work that is queued on the current stream.
             self._download_stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._download_stream):
             copies = []
@@ -92,6 +92,7 @@ class Transfers:
             event.record(self._download_stream)
 
         def wait_for_copies() -> list[npt.NDArray[Any]]:
+            """Wait for the copies, and return them as arrays in the order of ``tensors``."""
             event.synchronize()
             return [tensor.numpy() for tensor in copies]
 

@@ -185,6 +185,7 @@ class WindowStream(WindowFlow, Stream[Options]):
     history: History
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)  # Number of frames that each slot has returned.
 

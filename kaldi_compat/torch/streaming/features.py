@@ -93,6 +93,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         __call__ = _take
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
         super().reset()
         self._uses_feature = False
         if self._chunks is not None:

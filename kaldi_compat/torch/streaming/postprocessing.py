@@ -83,6 +83,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
     takes = "Deltas()"
 
     def _get_context(self) -> tuple[int, int]:
+        """Return the numbers of neighbors before and after each frame, which are equal."""
         context = count_delta_context(self.options)
         return context, context
 
@@ -215,6 +216,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     module: Any
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot, and the statistics of all speakers."""
         super().reset()
         # CMVN statistics (slots, 2, dim + 1) of the speaker of each slot, with and without the current utterance.
         self._statistics = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
