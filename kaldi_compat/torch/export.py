@@ -107,7 +107,7 @@ def export_frontend(
     module = _copy_with_dft(original, dft)
     program = _export_program(module, _make_example(module, lengths, int16))
     metadata = _collect_metadata(module)
-    _describe_model(program.model, metadata)
+    _set_metadata_and_axes(program.model, metadata)
     try:
         program.save(target)
     except OSError as error:
@@ -188,7 +188,7 @@ def _collect_metadata(module: Frontend) -> dict[str, str]:
     }
 
 
-def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
+def _set_metadata_and_axes(model: Any, metadata: Mapping[str, str]) -> None:
     """Set the metadata of an onnx_ir model, and name the axes of its inputs and outputs."""
     model.producer_name, model.producer_version = "kaldi-compat", __version__
     model.metadata_props.clear()

@@ -89,8 +89,8 @@ def is_generator(value: Any) -> bool:
     return isinstance(value, torch.Generator)
 
 
-def move_modules(modules: Sequence[Any], device: str) -> None:
-    """Move modules to a device and set them to evaluation mode."""
+def prepare_modules(modules: Sequence[Any], device: str) -> None:
+    """Prepare modules for inference: move them to a device, and set them to evaluation mode."""
     for module in modules:
         module.to(device).eval()
 
@@ -158,8 +158,8 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, attributes[name]) for name in sorted(attributes) if name not in _MODULE_ATTRIBUTES)
 
 
-def find_folder(name: str, *, allow_pickle: bool) -> str:
-    """Return the local folder of a transformers model, and download the model from the Hugging Face Hub if necessary.
+def find_or_download(name: str, *, allow_pickle: bool) -> str:
+    """Return the local folder of a transformers model. Download the model from the Hugging Face Hub if necessary.
 
     Args:
         name: existing folder, or name of a model on the hub, such as "facebook/hubert-base-ls960".

@@ -190,7 +190,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches: number of batches of this epoch that are done; None for all batches that the sampler has returned.
 
         Raises:
-            OptionError: the epoch has fewer than ``batches`` batches.
+            OptionError: ``batches`` is not an integer from 0 to the number of batches of the epoch.
         """
         done = self._num_returned if batches is None else self._check_num_batches(batches)
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
@@ -343,7 +343,7 @@ class _Batches(Iterator[list[int]]):
 
     def __next__(self) -> list[int]:
         """Return the indices of the utterances of the next batch."""
-        # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
+        # The position is reset here, because a DataLoader with workers calls __iter__ twice and uses the second result.
         self._sampler._resume_at = 0
         if self._next_index >= len(self._plan.starts):
             raise StopIteration
@@ -441,7 +441,7 @@ def find_rank_and_world_size(rank: int | None = None, world_size: int | None = N
     """Return the arguments if they are passed, else the rank and world size of ``torch.distributed``, else (0, 1).
 
     Raises:
-        OptionError: only one argument is passed, an argument is not a whole number, or the rank is too large.
+        OptionError: only one argument is passed, an argument is not a whole number, or an argument is out of range.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("only one of rank and world_size is passed: pass rank and world_size together, or neither")

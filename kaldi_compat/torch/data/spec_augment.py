@@ -110,6 +110,7 @@ class SpecAugment(nn.Module):
         batch = features if features.ndim == 3 else features[None]
         num_rows, longest, dim = batch.shape
         checked = check_lengths(lengths, batch)
+        # (rows, 1): number of frames of each utterance.
         counts = (torch.full((num_rows,), longest) if checked is None else checked).to(batch.device)[:, None]
         draws = self._draw_numbers(num_rows, generator).to(batch.device)
         warp_draws, time_draws, frequency_draws = draws.tensor_split((1, 1 + self.num_time_masks), 1)
@@ -117,10 +118,10 @@ class SpecAugment(nn.Module):
             batch = _warp_time(batch, counts, warp_draws[:, 0], self.time_warp)
         is_valid = (torch.arange(longest, device=batch.device) < counts)[..., None]
         max_frames = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
+        is_frame_masked = _mask_intervals(longest, counts, max_frames, time_draws)
         dims = torch.full_like(counts, dim)
-        is_masked = _mask_intervals(longest, counts, max_frames, time_draws)[..., None]
-        max_columns = dims.clamp(max=self.frequency_mask)
-        is_masked = is_masked | _mask_intervals(dim, dims, max_columns, frequency_draws)[:, None]
+        is_column_masked = _mask_intervals(dim, dims, dims.clamp(max=self.frequency_mask), frequency_draws)
+        is_masked = is_frame_masked[..., None] | is_column_masked[:, None]
         fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, is_valid)
         return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 

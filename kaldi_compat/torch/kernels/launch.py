@@ -136,25 +136,25 @@ def _launch_kernel(
     """
     device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
-    columns = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = rows.new_empty((total_frames, columns), dtype=torch.float32)
+    num_columns = module.points // 2 + 1 if mel is None else mel.shape[1]
+    energies = rows.new_empty((total_frames, num_columns), dtype=torch.float32)  # Power spectra or mel energies.
     needs_raw_energy = module._needs_energy(raw=True)
-    energy = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
-    log_energy = energies.new_empty(total_frames) if energy else None
+    energy_kind = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
+    log_energy = energies.new_empty(total_frames) if energy_kind else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
     filters, banks = no_filters if mel is None else _select_filters(module, spans, total_frames, device)
     if is_capturing(device):
         _captured.append((factors, bins, filters))
     constants = make_kernel_options(
-        module, lengths is not None, energy, noise.kind, wide_indices=wide_indices, has_banks=banks is not None
+        module, lengths is not None, energy_kind, noise.kind, wide_indices=wide_indices, has_banks=banks is not None
     )
-    programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
-    scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    num_programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
+    scratch = torch.empty((num_programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
     # The kernel does not read arguments that the constants disable, so any tensor can take their place.
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         if total_frames:
-            feature_kernel[(programs,)](
+            feature_kernel[(num_programs,)](
                 rows,
                 lengths if constants["RAGGED"] else rows,
                 module.window,
@@ -171,7 +171,7 @@ def _launch_kernel(
                 rows.shape[1],
                 count,
                 total_frames,
-                columns,
+                num_columns,
                 len(filters.group_rows) - 1,
                 filters.weights.shape[1],
                 module.options.preemphasis_coefficient,
@@ -186,15 +186,15 @@ def _launch_kernel(
 
 
 def make_kernel_options(
-    module: Feature, is_ragged: bool, energy: int, noise: int = 0, *, wide_indices: bool, has_banks: bool
+    module: Feature, is_ragged: bool, energy_kind: int, noise_kind: int, *, wide_indices: bool, has_banks: bool
 ) -> dict[str, Any]:
     """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
 
     Args:
         module: the feature.
         is_ragged: True for rows of different lengths.
-        energy: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
-        noise: ``Noise.kind``.
+        energy_kind: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+        noise_kind: the attribute ``kind`` of :class:`Noise`.
         wide_indices: True for 64-bit indices.
         has_banks: True for several filter banks.
 
@@ -221,10 +221,10 @@ def make_kernel_options(
         "RAGGED": is_ragged and not options.snip_edges,
         "WIDE": wide_indices,
         "SCALED": options.waveform_scale != 1,
-        "NOISE": noise,
+        "NOISE": noise_kind,
         "REMOVE_DC": options.remove_dc_offset,
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
-        "ENERGY": energy,
+        "ENERGY": energy_kind,
         "MAGNITUDE": not getattr(module.options, "use_power", True),
         "MEL": module._get_filter_bank(1.0) is not None,
         "LOG": module._are_log_energies,

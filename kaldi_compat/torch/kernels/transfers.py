@@ -57,8 +57,10 @@ class Transfers:
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(start, piece if piece.is_pinned() else piece.pin_memory()) for start, piece in pieces]
         with torch.cuda.stream(self._upload_stream):
-            whole_piece = pinned[0][1].to(device, non_blocking=True) if is_single else None
-            assembled = _join_pieces(pinned, length, device) if whole_piece is None else whole_piece
+            if is_single:
+                assembled = pinned[0][1].to(device, non_blocking=True)
+            else:
+                assembled = _join_pieces(pinned, length, device)
         current = torch.cuda.current_stream(device)
         current.wait_stream(self._upload_stream)
         assembled.record_stream(current)

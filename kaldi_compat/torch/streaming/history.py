@@ -55,6 +55,7 @@ class History:
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*indices.shape, *self._items.shape[2:])
         start, seam = self.to_column(self.start), self.to_column(self._seam)
+        # Column 0 of _items has the item ``start``, and column _width has the item ``seam``.
         column = torch.where(indices < seam, indices - start, self._width + indices - seam)
         column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))

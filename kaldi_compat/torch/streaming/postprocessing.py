@@ -257,8 +257,8 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         window = compute_window_mean_and_variance(frames, (window_start - start).clamp(min=0), indices + 1 - start)
         # Without statistics, a count of 1 avoids a division by zero.
         counts = self._past_statistics[:, :1, -1:].clamp(min=1)
-        speaker = torch.cat((self._past_statistics[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
+        speaker_statistics = torch.cat((self._past_statistics[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._past_statistics[:, 0, -1:].clamp(max=options.speaker_frames)
-        window = fill_window(window, speaker, max_frames, options)
+        window = fill_window(window, speaker_statistics, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
         return normalize_frames_online(current, window, options, self.module.skip_dims)
