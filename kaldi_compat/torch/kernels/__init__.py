@@ -207,8 +207,8 @@ def _find_fault(
     The test fails if there is no C compiler, which Triton needs, or the GPU is not supported, and it detects faults of
     compilers and drivers. It cannot run while a CUDA graph is captured. For errors, see :func:`describe_fault`.
     """
-    variant = _classify_call(module, samples, lengths, vtln_warp, generator)
-    key = (samples.device, samples.dtype, type(module), module.options, variant)
+    kind = _classify_call(module, samples, lengths, vtln_warp, generator)
+    key = (samples.device, samples.dtype, type(module), module.options, kind)
     if key not in _faults:
         # The test would wait for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
@@ -216,7 +216,7 @@ def _find_fault(
         # Two different factors are enough to test the selection of filter banks.
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with lock_compilation(key):
-            fault = _faults[key] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
+            fault = _faults[key] = _test_kernels(module, samples.device, samples.dtype, kind, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
     return _faults[key]
@@ -224,7 +224,7 @@ def _find_fault(
 
 @torch.no_grad()
 def _test_kernels(
-    module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
+    module: Feature, device: torch.device, dtype: torch.dtype, kind: KernelKind, warps: Sequence[float]
 ) -> str:
     """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
@@ -234,7 +234,7 @@ def _test_kernels(
     # A row has noise of 9 frames. Ragged rows end one frame earlier, which leaves samples that must be ignored.
     num_samples, rows = module.size + 8 * module.shift, len(warps)
     audio = torch.randint(-9999, 9999, (rows, num_samples), generator=torch.Generator().manual_seed(0), device="cpu")
-    lengths = torch.full((rows,), num_samples - module.shift, device="cpu") if variant.is_ragged else None
+    lengths = torch.full((rows,), num_samples - module.shift, device="cpu") if kind.is_ragged else None
     try:
         from kaldi_compat.torch.kernels.launch import launch_features
 
@@ -243,16 +243,16 @@ def _test_kernels(
         expected = feature_class(module.options, engine="torch").to(device)(
             samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
         )
-        generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
-        warp = list(warps) if variant.has_several_warps else warps[0]
-        actual: Any = launch_features(module, samples, lengths, warp, generator, wide_indices=variant.wide_indices)
+        generator = torch.Generator().manual_seed(0) if kind.noise == "torch" else KaldiRandom()
+        warp = list(warps) if kind.has_several_warps else warps[0]
+        actual: Any = launch_features(module, samples, lengths, warp, generator, wide_indices=kind.wide_indices)
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # float() raises asynchronous errors.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
-    if variant.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.
+    if kind.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     is_accurate = largest < MAX_ERROR and mean < MAX_MEAN_ERROR
     return "" if is_accurate else f"their features are off by {largest:g}: please report it"

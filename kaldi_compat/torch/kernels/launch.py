@@ -395,5 +395,5 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _make_jumps(size: int, device: torch.device) -> Tensor:
-    """Return multipliers and increments, int32 (2, size), from a frame's ``rand_r()`` state to the samples' states."""
+    """Return multipliers and increments, int32 (2, size), of the jumps from a frame's state to its samples' states."""
     return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

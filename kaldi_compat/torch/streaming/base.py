@@ -98,7 +98,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Take a chunk (slots, T, ...). Return the frames (slots, frames, dim) that no later chunk can change.
+        """Take a chunk (slots, T, ...). Return the next frames (slots, frames, dim) that no later chunk can change.
 
         Also return the number of these frames in each slot, (slots,). ``lengths`` (slots,) counts the valid items of
         the chunk. ``ended`` (slots,) marks the slots whose utterance ends with the chunk.
