@@ -315,12 +315,13 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 def _convert_integers(label: object) -> Tensor | None:
     """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels.
 
-    An empty sequence of any type is converted. A list, tuple or array with integers that int64 cannot hold gives None.
-    Raise FeatureError for a masked array.
+    An empty sequence of any type is converted. Integers beyond int64 give None. A masked array raises FeatureError.
     """
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex()) or label.numel() == 0
-        return label.to(torch.int64) if label.ndim == 1 and is_integer else None
+        integers = label.to(torch.int64) if label.ndim == 1 and is_integer else None
+        has_wrapped = integers is not None and not label.dtype.is_signed and bool((integers < 0).any())
+        return None if has_wrapped else integers
     if not isinstance(label, (list, tuple, np.ndarray)):
         return None
     if isinstance(label, np.ndarray):

@@ -28,7 +28,7 @@ def find_script(file: Path) -> Path:
 
 
 def load_object(loader: Loader, key: str, rxfilename: str) -> Any:
-    """Load the object at ``rxfilename``. Add ``key`` to an ArkError without a key, so that the message shows it."""
+    """Load the object at ``rxfilename``. Add ``key`` to an ArkError without a key, so that its message has a key."""
     try:
         return loader.load(rxfilename)
     except io_ark.ArkError as error:

@@ -102,13 +102,13 @@ class Transfers:
 
     @contextlib.contextmanager
     def profile_inference(self, name: str) -> Iterator[None]:
-        """Run a ``with`` block without gradients. A profiler shows the block as a range named ``name``."""
+        """Run a ``with`` block without gradients. On a GPU, profilers show the block as a range named ``name``."""
         is_on_cpu = self._upload_stream is None
         with torch.inference_mode(), contextlib.nullcontext() if is_on_cpu else torch.cuda.nvtx.range(name):
             yield
 
     def measure_peak_memory(self) -> float | None:
-        """Return the peak number of allocated bytes on a GPU, or None on a CPU."""
+        """Return the largest number of bytes that tensors have occupied on the GPU, or None on a CPU."""
         return None if self._upload_stream is None else float(torch.cuda.max_memory_allocated(self.device))
 
 

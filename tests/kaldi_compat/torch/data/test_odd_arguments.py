@@ -201,6 +201,13 @@ def test_other_labels_are_a_list(label: Any) -> None:
     assert collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)]).labels == [label, label]
 
 
+@pytest.mark.skipif(not hasattr(torch, "uint64"), reason="needs unsigned tensors")
+def test_labels_beyond_int64_do_not_wrap() -> None:
+    label = torch.tensor([2**63], dtype=torch.uint64)
+    batch = collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)])
+    assert isinstance(batch.labels, list)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32])
 def test_lengths_may_be_tensors_of_any_type(dtype: torch.dtype) -> None:
     lengths = torch.tensor([4, 1, 3, 2], dtype=dtype).requires_grad_(dtype.is_floating_point)
