@@ -250,7 +250,7 @@ class _Walk:
 
     def _has_attributes(self, value: Any) -> bool:
         """Return True for an array, path or tensor to which the user may have added attributes."""
-        if isinstance(value, np.ndarray | PurePath) or (self.torch and self.torch.is_tensor(value)):
+        if isinstance(value, np.ndarray | PurePath) or (self.torch and self.torch.is_tensor_or_storage(value)):
             return type(value).__module__ in TENSOR_MODULES or is_user_module(type(value).__module__)
         return False
 
@@ -264,7 +264,7 @@ class _Walk:
             kinds = [f"{piece.dtype.descr if piece.dtype.names else piece.dtype.str} {piece.shape}" for piece in pieces]
             content = [np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data for piece in pieces]
             return Node(_hash("array", *kinds, *content), has_arrays=True, has_content=True)
-        if self.torch and self.torch.is_tensor(value):
+        if self.torch and self.torch.is_tensor_or_storage(value):
             return Node(_hash("array", *self.torch.iterate_tensor(value)), has_arrays=True, has_content=True)
         constant = self._describe_constant(value)
         return Node(_hash(*constant)) if constant else None

@@ -169,7 +169,7 @@ class PackedComputer(SpectralComputer):
                 # matrices are fetched uncompressed, and the encoder on the CPU handles them.
                 uncompressed_indices = [i for i, header in enumerate(headers) if header is None]
                 matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
-                fetched_matrices = self.transfers.fetch_tensors(matrices, computed=True)() if matrices else []
+                fetched_matrices = self.transfers.fetch_tensors(matrices, are_computed=True)() if matrices else []
                 values = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}

@@ -40,8 +40,8 @@ def prepare_audio(
 ) -> CheckedAudio:
     """Check audio, convert it to the scale -1 to 1, and resample it to the sampling rate of a preset.
 
-    Samples beyond the length of a row become 0. After resampling, if the preset asks for it, the mean of each row's
-    valid samples is subtracted from all samples of the row.
+    Samples beyond the length of a row become 0. If the preset subtracts the mean, the mean of the resampled valid
+    samples of each row is then subtracted from all samples of the row.
 
     Args:
         samples: audio, (T,) or a batch (B, T), int16 or floating point in -1 to 1.
@@ -53,7 +53,7 @@ def prepare_audio(
         tracing: flags of the tools that record the operations on the samples.
 
     Returns:
-        Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, or None.
+        Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the resampled lengths of the rows, or None.
 
     Raises:
         AudioError: the audio is empty, has NaN, a wrong shape or type, or lengths that do not match.
@@ -136,7 +136,7 @@ def scale_to_unit(samples: Array) -> Array:
 
 
 def check_values(samples: Array) -> None:
-    """Raise :class:`AudioError` if samples are NaN or infinite. Warn once if they are far beyond -1 to 1."""
+    """Raise :class:`AudioError` if a sample is NaN or infinite. Warn once if a sample is far beyond -1 to 1."""
     if 0 in samples.shape:
         return
     xp = get_namespace(samples)
@@ -154,7 +154,7 @@ def check_values(samples: Array) -> None:
 
 
 def warn_of_channels(samples: Array) -> None:
-    """Warn once if audio has exactly two rows, so similar that they are probably the channels of one recording."""
+    """Warn once if ``samples`` are two rows (2, T) that are probably the channels of one recording."""
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())

@@ -106,11 +106,9 @@ class PresetFrontend(Generic[A]):
         padded = [xp.concatenate((frames, full((longest - len(frames), self.dim), 0.0, frames))) for frames in inputs]
         stacked = xp.stack(padded) if inputs else full((0, 0, self.dim), 0.0, audio)
         features = stacked.reshape(*audio.shape[:-1], longest, self.dim)
-        return (
-            features
-            if row_lengths is None
-            else (features, convert_like([len(frames) for frames in inputs], row_lengths).reshape(row_lengths.shape))
-        )
+        if row_lengths is None:
+            return features
+        return features, convert_like([len(frames) for frames in inputs], row_lengths).reshape(row_lengths.shape)
 
     def _compute_row(self, audio: Any) -> Any:
         """Compute the model's input (frames, dim) of audio (T,). If 2 <= T < frame length, use a frame of T samples."""
@@ -159,7 +157,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return a copy of options for frames of ``length`` samples. Allow mel bins without a bin of the FFT, if any."""
+    """Return a copy of options for frames of ``length`` samples. Mel bins may then contain no bin of the FFT."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True

@@ -11,7 +11,7 @@ from kaldi_compat.frontends.steps import count_columns
 
 
 def describe_rows(preset: Preset) -> list[tuple[str, str]]:
-    """Describe the parts of a preset, as pairs (name, description) in the order of processing."""
+    """Describe a preset as pairs (name, description). A pair without a name continues the pair before it."""
     options = ", ".join(f"{name}={value!r}" for name, value in find_changed_options(preset).items())
     scale = "-1 to 1" if preset.sample_scale == 1 else f"-1 to 1, multiplied by {preset.sample_scale:g}"
     preprocessing = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
@@ -43,9 +43,9 @@ def format_html(preset: Preset, title: str) -> str:
 
 
 def convert_to_dict(preset: Preset) -> dict[str, Any]:
-    """Return the description of a preset for :meth:`Preset.from_dict`, with all options that no other entry sets.
+    """Return the description of a preset for :meth:`Preset.from_dict`. docs/frontends/format.md describes the keys.
 
-    docs/frontends/format.md describes the keys.
+    The entry "options" has all options of the feature, except for the options that other entries determine.
     """
     values = {"format": FORMAT_VERSION} | dataclasses.asdict(preset)
     values["options"] = {name: value for name, value in values["options"].items() if name not in SET_BY_PRESET}

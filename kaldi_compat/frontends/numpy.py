@@ -318,7 +318,8 @@ class _StepStream(WindowFlow):
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:
-        # Skip windows that reach before the stored frames, because the step repeats the first stored frame, which is
+        """Return ``counts`` processed frames from frame ``first`` on, (counts, new dim)."""
+        # Skip windows that reach before the stored frames. For them, the step repeats the first stored frame, which is
         # correct only at the start of the utterance.
         begin = first - self.history.start // self._stride
         computed: Floats = self._step(self.history.frames)

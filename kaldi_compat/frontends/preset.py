@@ -134,7 +134,7 @@ class Preset:
 
     @classmethod
     def of(cls, preset: PresetName | str | os.PathLike[str] | Preset) -> Preset:
-        """Return a preset by its name or from a file; return a Preset unchanged.
+        """Return the preset that a name or a file describes, or a Preset unchanged.
 
         Args:
             preset: name from :func:`list_presets`, path of a JSON file, or a Preset.
@@ -208,20 +208,7 @@ class Preset:
         """
         if not isinstance(description, Mapping):
             raise OptionError("a preset must be a JSON object with name, feature, options and steps")
-        for key, value in description.items():
-            if key not in KEYS:
-                nearest = find_nearest_name(str(key), KEYS)
-                hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(KEYS)}"
-                raise OptionError(f"there is no entry {key!r}: {hint}")
-            if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
-                raise OptionError(f"{key} must be {_TYPE_WORDS[KEYS[key]]}, not {value!r}")
-            if isinstance(value, int) and value.bit_length() > MAX_BITS:
-                raise OptionError(
-                    f"{key} is an integer of {value.bit_length()} bits: write a number of at most {MAX_BITS} bits"
-                )
-        for key in ("name", "feature"):
-            if key not in description:
-                raise OptionError(f"the entry {key!r} is missing: add it")
+        _check_entries(description)
         values = dict(description)
         if (version := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
             expected = f"this version of kaldi-compat reads only {FORMAT_VERSION}"
@@ -231,10 +218,11 @@ class Preset:
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")
         values["source"] = _parse_source(values.get("source", {}))
-        values["options"] = _parse_options(feature, values.get("options", {}), values.get("sampling_rate", 16000))
+        sampling_rate = values.setdefault("sampling_rate", cls.sampling_rate)
+        values["options"] = _parse_options(feature, values.get("options", {}), sampling_rate)
         values["steps"] = tuple(map(make_step, values.get("steps", ())))
         values["notes"] = tuple(map(str, values.get("notes", ())))
-        values["sample_scale"] = float(values.get("sample_scale", 32768.0))
+        values["sample_scale"] = float(values.get("sample_scale", cls.sample_scale))
         if not 0 < values["sample_scale"] < float("inf"):
             raise OptionError(f"sample_scale must be positive and finite, not {values['sample_scale']:g}")
         return cls(**values)
@@ -267,6 +255,24 @@ class Preset:
 def is_preset_file(preset: str) -> bool:
     """Return True for the path of a preset file (it ends in .json or contains a folder), False for a preset's name."""
     return preset.endswith(".json") or os.sep in preset
+
+
+def _check_entries(description: Mapping[str, Any]) -> None:
+    """Raise :class:`OptionError` for an unknown or missing entry, or a value of a wrong type or of too many bits."""
+    for key, value in description.items():
+        if key not in KEYS:
+            nearest = find_nearest_name(str(key), KEYS)
+            hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(KEYS)}"
+            raise OptionError(f"there is no entry {key!r}: {hint}")
+        if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
+            raise OptionError(f"{key} must be {_TYPE_WORDS[KEYS[key]]}, not {value!r}")
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise OptionError(
+                f"{key} is an integer of {value.bit_length()} bits: write a number of at most {MAX_BITS} bits"
+            )
+    for key in ("name", "feature"):
+        if key not in description:
+            raise OptionError(f"the entry {key!r} is missing: add it")
 
 
 def _parse_source(values: Mapping[str, Any]) -> Source:

@@ -107,7 +107,7 @@ def export_frontend(
     module = _copy_with_dft(original, dft)
     program = _export_program(module, _make_example(module, lengths, int16))
     metadata = _collect_metadata(module)
-    _describe_model(program.model, metadata)
+    _set_metadata_and_axes(program.model, metadata)
     try:
         program.save(target)
     except OSError as error:
@@ -117,7 +117,7 @@ def export_frontend(
 
 
 def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
-    """Return a copy of a front end on the CPU, which computes spectra by ``dft``: "matmul" or "fft"."""
+    """Copy a front end to the CPU. The copy computes spectra by ``dft``: "matmul" or "fft"."""
     module = copy.deepcopy(frontend).cpu().eval()
     module.dft = dft
     module.feature = module._make_feature(module.preset.feature_options)
@@ -125,9 +125,9 @@ def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
 
 
 def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -> tuple[Tensor, ...]:
-    """Return an input of a front end: two rows of one second of noise, (2, samples), as int16 or floating point.
+    """Return an input of a front end: two rows of one second of noise, (2, samples), int16 or float32 in -1 to 1.
 
-    With ``lengths``, also return the number of valid samples of each row, (2,).
+    With ``lengths``, also return the number of valid samples of each row, (2,). The second row is half as long.
     """
     rate = module.preset.sampling_rate
     noise = 0.1 * torch.randn(2, rate, generator=torch.Generator().manual_seed(seed))
@@ -158,7 +158,7 @@ def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
 
 @contextlib.contextmanager
 def _silence_exporter() -> Iterator[None]:
-    """Suppress the exporter's deprecation warnings and its log messages below ERROR, which concern torch alone."""
+    """Suppress the exporter's deprecation warnings and log messages below ERROR, which users cannot act on."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -188,7 +188,7 @@ def _collect_metadata(module: Frontend) -> dict[str, str]:
     }
 
 
-def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
+def _set_metadata_and_axes(model: Any, metadata: Mapping[str, str]) -> None:
     """Set the metadata of an onnx_ir model, and name the axes of its inputs and outputs."""
     model.producer_name, model.producer_version = "kaldi-compat", __version__
     model.metadata_props.clear()

@@ -26,6 +26,8 @@ Audio = Sequence[npt.NDArray[np.float32]]
 HUB_TIMEOUT_SECONDS = 10
 # Endings of the names of weights that only training uses. A model that lacks only these weights is complete.
 UNUSED = ("masked_spec_embed",)
+# Maximum numbers of characters of a message of the hub or of transformers in an error.
+MAX_HUB_MESSAGE, MAX_MODEL_MESSAGE = 200, 300
 FULL_MEMORY = "DefaultCPUAllocator"  # Substring of PyTorch's message that the memory of the host is full.
 # Names of the attributes that every module has. iterate_state yields only the other attributes, which a subclass sets.
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
@@ -87,8 +89,8 @@ def is_generator(value: Any) -> bool:
     return isinstance(value, torch.Generator)
 
 
-def move_modules(modules: Sequence[Any], device: str) -> None:
-    """Move modules to a device and set them to evaluation mode."""
+def prepare_modules(modules: Sequence[Any], device: str) -> None:
+    """Prepare modules for inference: move them to a device, and set them to evaluation mode."""
     for module in modules:
         module.to(device).eval()
 
@@ -103,7 +105,7 @@ def name_constant(value: Any) -> str:
     return str(value) if isinstance(value, torch.device | torch.dtype | torch.layout | torch.memory_format) else ""
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor_or_storage(value: Any) -> bool:
     """Return True if a value is a tensor or the storage of a tensor."""
     return isinstance(value, Tensor | torch.UntypedStorage | torch.TypedStorage)
 
@@ -156,12 +158,12 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, attributes[name]) for name in sorted(attributes) if name not in _MODULE_ATTRIBUTES)
 
 
-def find_folder(name: str, *, allow_pickle: bool) -> str:
-    """Return the local folder of a transformers model, and download the model from the Hugging Face Hub if necessary.
+def find_or_download(name: str, *, allow_pickle: bool) -> str:
+    """Return the local folder of a transformers model. Download the model from the Hugging Face Hub if necessary.
 
     Args:
         name: existing folder, or name of a model on the hub, such as "facebook/hubert-base-ls960".
-        allow_pickle: also download weights in ``*.bin`` files, which are pickles.
+        allow_pickle: True to download also the weights in ``*.bin`` files, which are pickles.
 
     Raises:
         OptionError: the name is not a folder, and the model can neither be downloaded nor was downloaded before.
@@ -172,7 +174,8 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
     if name.count("/") > 1 or name.startswith((".", "~", "/")):
         raise OptionError(f"--transformers={name} is not a folder: give the folder of a downloaded model")
     hub = import_extra("huggingface_hub", "--transformers")
-    patterns, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
+    patterns = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])]
+    reason = ""  # Reason why the hub does not answer.
     try:
         revision = hub.HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS).sha
     except Exception as error:  # Without the hub, a model that was downloaded before is used.
@@ -181,9 +184,10 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
         folder = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, local_files_only=bool(reason))
         return str(folder)
     except Exception as error:
+        cause = (reason or _to_one_line(error))[:MAX_HUB_MESSAGE]
         raise OptionError(
             f"--transformers={name} is neither a local folder nor a model that the Hugging Face Hub returns "
-            f"({(reason or _to_one_line(error))[:200]}): give the folder of a downloaded model, or correct the name"
+            f"({cause}): give the folder of a downloaded model, or correct the name"
         ) from error
 
 
@@ -193,10 +197,10 @@ def _to_one_line(error: BaseException) -> str:
 
 
 def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
-    """Open the encoder or codec in the folder ``options.transformers`` of the dump's options, and move it to a device.
+    """Open the encoder or codec in the folder that the dump's option ``--transformers`` names, on a device.
 
     Raises:
-        OptionError: the model cannot be opened. The message has the reason.
+        OptionError: the folder lacks a file or weights, transformers cannot open the model, or the dump cannot use it.
         MissingExtraError: transformers is not installed.
     """
     folder, transformers = Path(options.transformers), import_extra("transformers", "--transformers")
@@ -219,7 +223,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
         # None lets transformers load pickled weights if there are no safetensors.
         model, report = _load_model(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
-        raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
+        raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:MAX_MODEL_MESSAGE]}") from error
     if missing := sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED)):
         raise OptionError(
             f"{folder} lacks weights of the model, such as {missing[0]} ({len(missing)} in all): give a complete model"
@@ -296,10 +300,7 @@ class _Pretrained:
         """Compute the inputs of the model for a batch, on the device of the model.
 
         The argument ``mask_name`` of the model takes the mask of the padding. ``options`` are arguments of the feature
-        extractor.
-
-        Raises:
-            ValueError: an utterance is longer than ``max_samples``.
+        extractor. Raise ValueError if an utterance is longer than ``max_samples``.
         """
         rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.max_samples and max(map(len, audio)) > self.max_samples:

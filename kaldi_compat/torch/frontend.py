@@ -107,7 +107,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
     def __prepare_scriptable__(self) -> nn.Module:
         """Return the module that ``torch.jit.script`` compiles instead of this module."""
         check_export(self.preset)
-        return make_scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
+        example = torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1)  # Two rows of one second.
+        return make_scriptable(self, example, 1 / INT16_SCALE)
 
     def extra_repr(self) -> str:
         """Return the name of the preset."""
@@ -153,7 +154,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
         tracing = detect_tracing(samples)
-        array = view_in_numpy(samples, tracing)
+        array = view_in_numpy(samples, tracing)  # None unless NumPy can prepare the audio.
         if array is None:
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, tracing)
             return self._compute_model_input(audio)
@@ -233,7 +234,7 @@ class FrontendStream(StreamCall):
         self._chain.reset()
 
     def flush(self) -> Any:
-        """End all slots, return their last frames, and reset."""
+        """End all slots, return their last frames like a call, and reset."""
         return self._chain.flush()
 
     def _take(
@@ -243,7 +244,7 @@ class FrontendStream(StreamCall):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> Any:
-        """Take a chunk of each slot, and return the frames that it decides.
+        """Take a chunk of each slot, and return the frames that no later chunk can change.
 
         For the arguments and the result, see :class:`~kaldi_compat.torch.streaming.base.Stream`. The chunk, (slots, T),
         or (T,) for one slot, is floating point in -1 to 1, or int16.

@@ -83,7 +83,7 @@ class ModuleSource(ExtractorSource):
         torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
-            torch.move_modules(self._find_new_modules(digest), device)
+            torch.prepare_modules(self._find_new_modules(digest), device)
             self._modules = digest.modules
         return digest
 

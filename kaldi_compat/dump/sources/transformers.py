@@ -27,9 +27,9 @@ class TransformersSource(ExtractorSource):
 
     def make_local_job(self) -> Job:
         """Download the model unless it is a folder or was downloaded before, and return the job with its folder."""
-        from kaldi_compat.torch.extractors import find_folder
+        from kaldi_compat.torch.extractors import find_or_download
 
-        folder = find_folder(self.options.transformers, allow_pickle=self.options.allow_pickle)
+        folder = find_or_download(self.options.transformers, allow_pickle=self.options.allow_pickle)
         return replace(self.job, options=replace(self.options, transformers=folder))
 
     def list_files(self) -> dict[str, Path]:

@@ -43,13 +43,12 @@ class _Table(Protocol):
 
 
 class _Archive:
-    """Table that an rspecifier names. Each process opens its own reader, whose objects ``codec`` reads."""
+    """Table that an rspecifier names. Each process opens its own reader, which reads objects with ``codec``."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
         """Store the arguments of the reader. Set ``pipes`` or ``network`` to False to refuse commands or URLs."""
-        self._reader = InEachProcess(
-            io_ark.RandomAccessReader[Any], rspecifier, kind=codec, pipes=pipes, network=network
-        )
+        reader = io_ark.RandomAccessReader[Any]
+        self._reader = InEachProcess(reader, rspecifier, kind=codec, pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
         return key in self._reader()
@@ -77,15 +76,16 @@ class _Target:
 
     name: str
     table: _Table
-    table_name: str  # File or rspecifier of the table, which error messages name.
+    table_name: str  # File or rspecifier of the table, or "the mapping". Error messages contain this name.
     convert: Callable[[Any], object] | None  # Conversion of a value of the table, or None for no conversion.
 
     def look_up(self, key: str) -> Any:
         """Return the converted target of the utterance ``key``.
 
         Raises:
-            ArkError: the table has no target of the utterance (MissingKeyError), or the target cannot be read.
-            KaldiCompatError: the target is invalid.
+            MissingKeyError: the table has no target of the utterance.
+            ArkError: the target cannot be read.
+            KaldiCompatError: ``convert`` raises an error for the target.
         """
         if key not in self.table:
             name = self.name.replace("_", " ")
@@ -180,7 +180,7 @@ class Annotations:
         self._add_target(name, table, rspecifier, convert)
 
     def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
-        """Add a target from a file with lines ``<key> <value>``, and return the lines. ``convert`` converts a value."""
+        """Add a target from a file with lines ``<key> <value>``, whose values ``convert`` converts. Return the file."""
         # A label or transcript may be empty, but a speaker must have a name.
         script = Script.open(file, self.access, empty=name != "speaker")
         script.check_unique()
@@ -188,7 +188,7 @@ class Annotations:
         return script
 
     def locate_target(self, name: str) -> str:
-        """Return the file or rspecifier of the target ``name``, or an empty string if the target does not exist."""
+        """Return the ``table_name`` of the target ``name``, or an empty string if the data set lacks the target."""
         return next((target.table_name for target in self._targets if target.name == name), "")
 
     def __iter__(self) -> Iterator[str]:
@@ -208,7 +208,8 @@ class Annotations:
             seed: seed of the utterance for random changes, which is stored with the utterance.
 
         Raises:
-            ArkError: a target is missing (MissingKeyError) or cannot be read.
+            MissingKeyError: a target is missing.
+            ArkError: a target cannot be read.
             KaldiCompatError: a label or transcript is invalid, or the tokenizer does not return a list of integers.
         """
         targets = {target.name: target.look_up(key) for target in self._targets}
@@ -220,7 +221,7 @@ class Annotations:
 
 
 def _to_integers(values: npt.ArrayLike) -> Tensor:
-    """Convert integers to an int64 tensor."""
+    """Convert integers to an int64 tensor of the same shape."""
     return torch.from_numpy(np.asarray(values, np.int64))
 
 
@@ -232,7 +233,7 @@ def _check_string(value: object) -> str:
 
 
 def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
-    """Convert a tokenizer's list of integers to an int64 tensor (tokens,). Raise KaldiCompatError for other results."""
+    """Convert a tokenizer's list of integers to an int64 tensor (tokens,). Raise KaldiCompatError for other values."""
     with suppress(ValueError, TypeError):  # NumPy cannot make an array of ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)  # NumPy gives an empty list the type float64.
@@ -244,9 +245,10 @@ def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
 
 def _pad_posteriors(arrays: PosteriorArrays) -> Posteriors:
     """Convert the posteriors of an utterance to tensors ``(frames, max_classes)``, padded with class 0 of weight 0."""
-    rows = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
-    columns = np.arange(len(rows)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
+    frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)  # Index of the frame of each class.
+    # Index of each class among the classes of its frame.
+    columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
     shape = len(arrays.counts), int(arrays.counts.max(initial=0))
     classes, weights = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-    classes[rows, columns], weights[rows, columns] = arrays.integers, arrays.weights
+    classes[frames, columns], weights[frames, columns] = arrays.integers, arrays.weights
     return Posteriors(torch.from_numpy(classes), torch.from_numpy(weights))

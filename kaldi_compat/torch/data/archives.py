@@ -35,7 +35,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
         on_error: "raise" stops at an utterance that cannot be read. "skip" warns once and adds the key to ``skipped``.
-        shuffle_buffer: number of utterances in a buffer for shuffling; 0 keeps the order.
+        shuffle_buffer: number of utterances in a buffer for shuffling; 0 or 1 keeps the order.
         seed: seed of the shuffling, and of random numbers in ``transform``.
         rank, world_size: index of this process and number of processes. By default, they are taken from
             ``torch.distributed`` if it is initialized; otherwise there is one process.
@@ -114,19 +114,20 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     def _read_utterances(self, reader: int, num_readers: int) -> Iterator[Utterance]:
         """Yield the utterances of the reader with the index ``reader``, from 0 to ``num_readers - 1``.
 
-        The readers share whole tables, or entries of all tables if there are fewer tables than readers.
-        With ``on_error="skip"``, skip an unreadable utterance, or the rest of a damaged table.
+        Each reader reads its own tables. If there are fewer tables than readers, each reader scans all tables, and
+        reads every ``num_readers``-th entry. With ``on_error="skip"``, skip an unreadable utterance, or the rest of a
+        damaged table. With ``drop_incomplete``, omit an utterance that lacks a target.
         """
         has_own_tables = len(self._rspecifiers) >= num_readers
-        num_read = 0  # Number of entries read so far, in all tables.
+        num_entries = 0  # Number of entries of all tables so far, including the entries of other readers.
         for rspecifier in self._rspecifiers[reader::num_readers] if has_own_tables else self._rspecifiers:
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
                 rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:
                 try:
                     for key, load in table.entries():
-                        is_own = has_own_tables or num_read % num_readers == reader
-                        num_read += 1
+                        is_own = has_own_tables or num_entries % num_readers == reader
+                        num_entries += 1
                         if is_own and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
                             make = partial(self._items.make_utterance, key, partial(_load_tensor, load))
                             if (utterance := self._skipped.read_or_skip(key, make)) is not None:
@@ -136,7 +137,10 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     @repeat_errors
     def _shuffle_utterances(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
-        """Yield utterances in random order from a buffer. The order depends on the seed, the epoch and the reader."""
+        """Yield utterances in an order that the seed, the epoch and the index ``reader`` determine.
+
+        If the buffer is full, each new utterance replaces a random one, which is yielded. The rest follows at the end.
+        """
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []
         for utterance in utterances:

@@ -14,7 +14,7 @@ from kaldi_compat.errors import AudioError, OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Return the argument ``name`` as an int. Raise OptionError unless it is a whole number >= ``at_least``."""
+    """Return the argument ``name`` as an int. Raise OptionError unless it is an integer >= ``at_least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -36,7 +36,7 @@ def check_positive_number(name: str, value: Any) -> float:
 
 
 def check_functions(**functions: Any) -> None:
-    """Check that arguments, passed by name, are functions or None. Raise OptionError for classes and other values."""
+    """Raise OptionError unless every argument, passed by its name, is None or callable. Classes are refused."""
     for name, function in functions.items():
         if isinstance(function, type):
             raise OptionError(f"{name}={function.__name__} is a class: pass {function.__name__}(...)")
@@ -50,7 +50,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the sampling rate in Hz of the audio that a feature expects, or None if the feature does not name it."""
+    """Return the rate in Hz of the audio that ``feature`` takes, or None for a function or a module without rate."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):
@@ -63,7 +63,7 @@ def find_rate(feature: object) -> float | None:
 def check_rate(key: str, rate: float, expected: float | None) -> None:
     """Raise an AudioError if the rate of an utterance's audio differs from the rate that the features expect.
 
-    Both rates are in Hz. ``expected`` is None if any rate is valid. The error shows the key of the utterance.
+    Both rates are in Hz. ``expected`` is None if any rate is valid. The error shows ``key``, the utterance's key.
     """
     if expected not in (None, rate):
         raise AudioError(

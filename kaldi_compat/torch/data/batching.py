@@ -35,7 +35,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
         The batch ``(items, longest, ...)`` and the lengths ``(items,)``.
 
     Raises:
-        FeatureError: ``items`` is empty, or the items differ in data type or in an axis other than the first.
+        FeatureError: ``items`` is empty, or is not a list of tensors that differ only in the size of the first axis.
         OptionError: ``value`` cannot be stored in the items' data type.
 
     >>> import torch
@@ -57,9 +57,10 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     try:
         return pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
     except RuntimeError:
-        trial = [torch.zeros(size, dtype=items[0].dtype) for size in (1, 2)]
+        # The value is the cause if tensors of the same type that certainly fit into memory cannot be padded either.
+        small_tensors = [torch.zeros(size, dtype=items[0].dtype) for size in (1, 2)]
         try:
-            pad_sequence(trial, padding_value=padding)
+            pad_sequence(small_tensors, padding_value=padding)
         except RuntimeError:
             raise OptionError(
                 f"value={padding:g} cannot be stored in {items[0].dtype}: pass a value of this type"
@@ -276,7 +277,7 @@ def _stack_numbers(values: list[int | None]) -> Tensor | None:
 
 
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
-    """Pad posteriors ``(frames, classes)`` of ``B`` utterances with class 0 of weight 0: ``(B, longest, classes)``."""
+    """Pad posteriors of ``B`` utterances to ``(B, longest, max_classes)`` with class 0 of weight 0."""
     max_classes = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
         pad([torch.nn.functional.pad(tensor, (0, max_classes - tensor.shape[1])) for tensor in tensors])[0]
@@ -298,13 +299,13 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     """Convert the labels of ``B`` utterances.
 
     Returns:
-        For integers, a tensor ``(B,)``. For sequences of integers, a tensor ``(B, longest)``, padded with
-        :data:`ALIGNMENT_PADDING`. For other labels, or if only some utterances have a label, ``labels``. None if no
-        utterance has a label.
+        None if no utterance has a label. For integers of 64 bits, a tensor ``(B,)``. For sequences of such integers, an
+        int64 tensor ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if only some
+        utterances have a label, the list ``labels`` itself.
     """
     if all(label is None for label in labels):
         return None
-    if all(isinstance(label, (int, np.integer)) for label in labels):
+    if all(isinstance(label, (int, np.integer)) and -(1 << 63) <= label < 1 << 63 for label in labels):
         return torch.tensor(labels)
     sequences = [_convert_integers(label) for label in labels]
     present = _require_all(sequences)
@@ -314,11 +315,13 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 def _convert_integers(label: object) -> Tensor | None:
     """Convert a tensor, list, tuple or array (n,) of integers or Booleans to int64. Return None for other labels.
 
-    An empty sequence has no integers, but is converted too, whatever its type.
+    An empty sequence of any type is converted. Integers beyond int64 give None. A masked array raises FeatureError.
     """
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex()) or label.numel() == 0
-        return label.to(torch.int64) if label.ndim == 1 and is_integer else None
+        integers = label.to(torch.int64) if label.ndim == 1 and is_integer else None
+        has_wrapped = integers is not None and not label.dtype.is_signed and bool((integers < 0).any())
+        return None if has_wrapped else integers
     if not isinstance(label, (list, tuple, np.ndarray)):
         return None
     if isinstance(label, np.ndarray):

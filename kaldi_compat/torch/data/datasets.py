@@ -68,7 +68,10 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        """Return the utterance ``index``, or if it is skipped, the next readable one. The first follows the last."""
+        """Return the utterance ``index``. If it is skipped, return the next utterance that can be read.
+
+        The first utterance follows the last utterance. Raise KaldiCompatError if no utterance can be read.
+        """
         if (utterance := self._read_utterance(index)) is not None:
             return utterance
         for next_index in range(index + 1, index + len(self)):
@@ -79,7 +82,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         )
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
-        """Return utterances of a batch. Readable utterances, from the batch if possible, replace skipped utterances."""
+        """Return the utterances of a batch. Replace skipped utterances by readable ones, if possible of the batch."""
         utterances = [self._read_utterance(index) for index in indices]
         readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
         return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
@@ -121,7 +124,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), remark)
 
     def _read_input(self, key: str, location: str, seed: int) -> Tensor:
-        """Read the input of the utterance ``key``. ``seed`` determines its random changes.
+        """Read the input of the utterance ``key``. ``seed`` determines the random changes of the input.
 
         ``location`` is the string after the key in the script file or in the file ``segments``.
         """
@@ -206,9 +209,8 @@ class FeatureDataset(_KeyedDataset):
         )  # fmt: skip
         name = find_script(find_file(feats, "feats.scp"))
         script = Script.open(name, annotations.access)
-        super().__init__(
-            script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete, on_error
-        )
+        items = Items(annotations, Seeds(seed), transform, length_tolerance)
+        super().__init__(script, items, drop_incomplete, on_error)
         folder = resolve_folder(name, relative_to)
         self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
@@ -331,10 +333,8 @@ class WaveDataset(_KeyedDataset):
         # Sampling rate in Hz that all audio is resampled to, or None to keep the rate of the audio.
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
-        # For segments, the codec reads only the requested part of a recording.
-        self._loader = InEachProcess(
-            Loader, WaveCodec(in_parts=segments is not None), annotations.access, folder=folder
-        )
+        codec = WaveCodec(in_parts=segments is not None)  # Reads only the part of a recording that a segment needs.
+        self._loader = InEachProcess(Loader, codec, annotations.access, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
     def _describe_details(self) -> str:
@@ -345,7 +345,7 @@ class WaveDataset(_KeyedDataset):
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
     def _make_utterance(self, key: str, location: str) -> Utterance:
-        """Return an utterance with its targets and sampling rate. Divide the times of its words by its speed factor."""
+        """Return an utterance with its targets and sampling rate. Divide the times of words by the speed factor."""
         rate_read: list[float] = []  # _read_audio appends the sampling rate, because its result is the input alone.
         utterance = self._items.make_utterance(key, partial(self._read_audio, key, location, rate_read))
         utterance = replace(utterance, sample_frequency=rate_read[0])
@@ -380,10 +380,8 @@ class WaveDataset(_KeyedDataset):
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
         """Return the input and output rates in Hz for resampling the utterance ``key``, or None for no resampling.
 
-        ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance.
-
-        Raises:
-            AudioError: a sampling rate is not a positive whole number.
+        ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance. Raise
+        AudioError if resampling is necessary, and a rate is not a positive whole number.
         """
         speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
         # The audio is resampled as if its sampling rate were higher by the speed factor, which makes it faster.
@@ -424,9 +422,8 @@ class WaveDataset(_KeyedDataset):
                 raise AudioError(
                     "utt2dur has seconds, not samples: pass sample_frequency, such as 16000, to the data set"
                 )
-            counts = [
-                round(duration * self._rate) for duration in self._read_lengths(find_file(utt2dur, "utt2dur"), float)
-            ]
+            durations = self._read_lengths(find_file(utt2dur, "utt2dur"), float)
+            counts = [round(duration * self._rate) for duration in durations]
             return [self._count_resampled(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
 
@@ -459,7 +456,7 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert a length by ``to_number``. Raise FormatError, with ``file`` and ``key``, unless it is finite and >= 0."""
+    """Convert ``value`` by ``to_number``. Raise FormatError with ``file`` and ``key`` unless it is finite and >= 0."""
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length
@@ -469,13 +466,14 @@ def _parse_length(value: str, to_number: Callable[[str], float], file: str, key:
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
-    """Return one channel of the recording ``wave``, cut to the segment if there is one.
+    """Return one channel (1, samples) of the recording ``wave``, cut to the segment if there is one.
 
-    The channel, counted from 0, is the channel of the segment, or else ``channel``. Errors show the utterance ``key``.
+    Channels are counted from 0. The channel of the segment takes precedence over ``channel``. If both are None, the
+    recording must have a single channel. Errors show ``key``, the key of the utterance.
 
     Raises:
-        AudioError: the channel does not exist, or is None for a recording with several channels.
-        ArkError: the segment cannot be cut.
+        AudioError: there is no segment, and the channel does not exist, or is None although there are several channels.
+        ArkError: the segment cannot be cut, or its channel is missing.
     """
     if segment is not None:
         return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)

@@ -30,27 +30,27 @@ class Items:
     draws_numbers: bool = False  # True if reading an input draws torch's random numbers, which must then be seeded.
 
     def __post_init__(self) -> None:
+        """Raise OptionError if the tolerance or the transform is invalid."""
         check_tolerance(self.length_tolerance)
         check_functions(transform=self.transform)
 
     def make_utterance(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Read an utterance, add its targets, cut both (with ``length_tolerance``), and transform the input.
+        """Read an input, add its targets, cut both to one length (with ``length_tolerance``), and transform the input.
 
         Args:
             key: key of the utterance.
             read: function from the seed of the utterance to its input.
 
         Raises:
-            KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned a value
-                that is not a tensor, or the utterance is empty.
+            KaldiCompatError: input and targets differ in length by more than the tolerance, a function does not return
+                a tensor, the utterance is empty, or a target is invalid.
             ArkError: the input or a target is missing or cannot be read.
         """
         seed = self.seeds.derive(key)
         with fork_seed(seed) if self.draws_numbers or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
-                unit = "samples" if utterance.input.ndim == 1 else "frames"
-                cause = f"the utterance has no {unit}"
+                cause = f"the utterance has no {'samples' if utterance.input.ndim == 1 else 'frames'}"
                 raise KaldiCompatError(f"{key}: {cause}: remove the utterance, or pass on_error='skip' to the data set")
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)
@@ -61,8 +61,7 @@ class Items:
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
         """Cut input, alignment and posteriors to the shortest of their lengths, as Kaldi does with --length-tolerance.
 
-        Raises:
-            KaldiCompatError: the lengths differ by more than ``tolerance`` frames.
+        Raise KaldiCompatError if the lengths differ by more than ``tolerance`` frames.
         """
         alignment, posteriors = utterance.alignment, utterance.posteriors
         lengths = {"input": len(utterance.input)}
@@ -110,7 +109,7 @@ class ItemAttributes:
 
 
 def _check_tensor(key: str, value: object) -> Tensor:
-    """Return the result of a user's function unchanged. Raise KaldiCompatError (for ``key``) unless it is a tensor."""
+    """Return the result of a user's function for an utterance. Raise KaldiCompatError unless the result is a tensor."""
     if not isinstance(value, Tensor):
         raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
     return value

@@ -64,6 +64,7 @@ class FeaturesOnDevice:
         return f"<FeaturesOnDevice: {self._feature!r}{augmented} on {self._device}>"
 
     def __len__(self) -> int:
+        """Return the number of batches of the loader. Raise TypeError if the loader has no length."""
         if not isinstance(self._loader, Sized):
             raise TypeError(
                 f"the number of batches is unknown, because {self._loader!r} has no length: "
@@ -97,8 +98,7 @@ class FeaturesOnDevice:
 def _cut_to_match(batch: Batch, target_lengths: Tensor, tolerance: int) -> Batch:
     """Cut the features and targets of each utterance to the smaller of their two lengths.
 
-    Raises:
-        KaldiCompatError: ``batch.lengths`` and ``target_lengths`` (B,) differ by more than ``tolerance`` frames.
+    Raise KaldiCompatError if ``batch.lengths`` and ``target_lengths`` (B,) differ by more than ``tolerance`` frames.
     """
     counts = torch.minimum(batch.lengths, target_lengths)
     longest = int(counts.max())

@@ -18,8 +18,7 @@ from kaldi_compat.torch.data.annotations import Path
 def find_script(file: Path) -> Path:
     """Return the script file of the rspecifier ``file``, or ``file`` itself if it is a file name.
 
-    Raises:
-        KaldiCompatError: the rspecifier does not name a script file.
+    Raise KaldiCompatError if the rspecifier names an archive.
     """
     table = io_ark.classify_rspecifier(file) if isinstance(file, str) else None
     if table is not None and table.kind == "ark":
@@ -29,7 +28,7 @@ def find_script(file: Path) -> Path:
 
 
 def load_object(loader: Loader, key: str, rxfilename: str) -> Any:
-    """Load the object at ``rxfilename``. Add ``key`` to an ArkError without a key, so that the message shows it."""
+    """Load the object at ``rxfilename``. Add ``key`` to an ArkError without a key, so that its message has a key."""
     try:
         return loader.load(rxfilename)
     except io_ark.ArkError as error:

@@ -72,8 +72,7 @@ class NoiseAndReverberation:
             raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)
         self._noises = None if noises is None else _Recordings(noises, access, relative_to)
-        responses = impulse_responses
-        self._responses = None if responses is None else _Recordings(responses, access, relative_to)
+        self._responses = None if impulse_responses is None else _Recordings(impulse_responses, access, relative_to)
         self._snrs = tuple(map(float, snrs))
         self._noise_probability, self._reverberation_probability = noise_probability, reverberation_probability
 
@@ -111,9 +110,9 @@ class NoiseAndReverberation:
             impulse_response = self._responses.load_random_recording(sample_frequency) / FULL_SCALE
         if self._noises is not None and adds_noise:
             recording = self._noises.load_random_recording(sample_frequency)
-            spare = len(recording) - len(audio)
+            num_surplus = len(recording) - len(audio)  # Number of samples by which the noise is longer than the audio.
             # A noise that is shorter than the audio may start at any of its samples, because it is repeated.
-            start = _draw_below(spare + 1 if spare >= 0 else len(recording))
+            start = _draw_below(num_surplus + 1 if num_surplus >= 0 else len(recording))
             excerpt = np.take(recording, np.arange(start, start + len(audio)), mode="wrap")
             noises = [AdditiveSignal(excerpt, self._snrs[_draw_below(len(self._snrs))])]
         if impulse_response is None and not noises:

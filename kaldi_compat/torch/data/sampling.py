@@ -118,10 +118,10 @@ class BucketBatchSampler(Sampler[list[int]]):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        # A size is the padded length of a batch: its number of utterances times its longest length.
-        sizes = {"max_frames": max_frames, "max_seconds": max_seconds}
-        units = {"max_frames": 1.0, "max_seconds": check_positive_number("sample_frequency", sample_frequency)}
-        limits = [check_positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
+        # Factors that convert the limits of the padded size to the unit of the lengths.
+        factors = {"max_frames": 1.0, "max_seconds": check_positive_number("sample_frequency", sample_frequency)}
+        sizes = (("max_frames", max_frames), ("max_seconds", max_seconds))
+        limits = [check_positive_number(name, size) * factors[name] for name, size in sizes if size is not None]
         if batch_size is None and not limits:
             raise OptionError("a batch has no limit: pass batch_size, max_frames or max_seconds")
         self._lengths = _check_lengths(lengths)
@@ -138,21 +138,19 @@ class BucketBatchSampler(Sampler[list[int]]):
         )
         by_length = np.argsort(-self._lengths, kind="stable")  # Indices of the utterances, the longest first.
         sorted_lengths = self._lengths[by_length]
-        shortest, longest = self._length_limits
-        self._by_length = by_length[(sorted_lengths >= shortest) & (sorted_lengths <= longest)]
+        lowest, highest = self._length_limits
+        self._by_length = by_length[(sorted_lengths >= lowest) & (sorted_lengths <= highest)]
         if not len(self._by_length):
-            raise OptionError(f"no utterance has a length from {shortest:g} to {longest:g} (lengths are "
+            raise OptionError(f"no utterance has a length from {lowest:g} to {highest:g} (lengths are "
                               f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}): change these limits")  # fmt: skip
         if self._max_size is not None and (num_long := int((self._lengths[self._by_length] > self._max_size).sum())):
-            message = (
-                f"the length of {num_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
-            )
+            cause = f"the length of {num_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds"
             advice = "pass max_length to leave them out"
             if max_seconds is not None and sample_frequency == 1 and num_long == len(self._by_length):
                 advice = "pass sample_frequency if the lengths are not in seconds"
-            warnings.warn(f"{message}each of them is a batch by itself: {advice}", stacklevel=2)
+            warnings.warn(f"{cause}, so each of them is a batch by itself: {advice}", stacklevel=2)
         shares = self._compute_shares()
-        self._full_batches = max(float(shares.sum()), 1.0)  # Approximate number of full batches.
+        self._num_full_batches = max(float(shares.sum()), 1.0)  # Approximate number of full batches.
         self._positions = _minimize_padding(self._lengths[self._by_length], shares) if shuffle else None
         self._epoch = 0
         self._num_returned = 0  # Number of batches of the epoch that the latest iteration has returned.
@@ -192,7 +190,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches: number of batches of this epoch that are done; None for all batches that the sampler has returned.
 
         Raises:
-            OptionError: the epoch has fewer than ``batches`` batches.
+            OptionError: ``batches`` is not an integer from 0 to the number of batches of the epoch.
         """
         done = self._num_returned if batches is None else self._check_num_batches(batches)
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
@@ -227,7 +225,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._resume_at = self._num_returned = batches
 
     def _check_num_batches(self, batches: object) -> int:
-        """Return ``batches`` as an int. Raise OptionError unless it is a whole number of batches that the epoch has."""
+        """Return ``batches`` as an int. Raise OptionError unless it is an integer from 0 to ``len(self)``."""
         done = check_whole_number("batches", batches)
         if done > len(self):
             raise OptionError(
@@ -237,7 +235,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return done
 
     def _compute_fingerprint(self) -> list[float | None]:
-        """Return the numbers that determine the batches, except for the seed and the epoch."""
+        """Return numbers that identify the lengths (by a checksum), the settings without the seed, and the ranks."""
         checksum = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         settings = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
         # A state can be written as JSON, which has no infinity, so None stands for an infinite limit.
@@ -272,14 +270,14 @@ class BucketBatchSampler(Sampler[list[int]]):
         return batches.select_batches(steps[:, self._rank])
 
     def _make_all_batches(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
-        """Return the batches of all ranks, longest first, and True if the last batch could take more utterances."""
+        """Return the batches of all ranks, from long to short utterances, and True if the last batch is incomplete."""
         if self._positions is None or self._fills_batches:
             utterances = self._by_length if self._positions is None else self._mix_utterances(self._positions, rng)
             ends = self._find_batch_ends(utterances)
             is_incomplete = not len(ends) or int(ends[-1]) < len(utterances)
             ends = np.append(ends, len(utterances)) if is_incomplete else ends
         else:
-            # A bucket is divided evenly, so that its batches have no incomplete last batch.
+            # Buckets are divided evenly into batches, so no batch counts as incomplete.
             buckets, is_incomplete = self._divide_into_buckets(self._positions, rng), False
             utterances = np.concatenate(buckets)
             ends = np.cumsum(np.concatenate([self._divide_bucket(bucket) for bucket in buckets]))
@@ -290,7 +288,7 @@ class BucketBatchSampler(Sampler[list[int]]):
 
         ``positions`` is the result of :func:`_minimize_padding`.
         """
-        batch_width = 1 / self._full_batches
+        batch_width = 1 / self._num_full_batches
         # Positions are from 0 to 1. An utterance moves by at most `width`, so a batch mixes utterances from its own
         # width plus this width, which together are the width of a bucket. A batch may be wider than a bucket if there
         # are few batches. The moves are then half as wide as the batch, so that utterances are still mixed.
@@ -300,14 +298,16 @@ class BucketBatchSampler(Sampler[list[int]]):
     def _divide_into_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
         """Return the utterances of each bucket in random order, starting with the bucket of the longest utterances.
 
-        The limits of the buckets change from epoch to epoch. ``positions`` is the result of :func:`_minimize_padding`.
+        The boundaries change from epoch to epoch. ``positions`` is the result of :func:`_minimize_padding`.
         """
-        count = int(np.clip(self._full_batches * _MAX_BUCKETS_PER_BATCH, 1, self._num_buckets))
-        ends = np.searchsorted(positions, (np.arange(count - 1) + rng.random()) / max(count - 1, 1))
-        return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
+        count = int(np.clip(self._num_full_batches * _MAX_BUCKETS_PER_BATCH, 1, self._num_buckets))
+        # All boundaries move by the same random distance. The first and the last bucket share the width of one bucket.
+        boundaries = (np.arange(count - 1) + rng.random()) / max(count - 1, 1)
+        buckets = np.split(self._by_length, np.searchsorted(positions, boundaries))
+        return [rng.permutation(bucket) for bucket in buckets if len(bucket)]
 
     def _divide_bucket(self, bucket: Indices) -> Indices:
-        """Divide a bucket into batches, and return the sizes of the batches, which differ by at most one utterance."""
+        """Divide a bucket into batches, and return their numbers of utterances, which differ by at most one."""
         longest = float(self._lengths[bucket].max())
         max_utterances = max(1, int(self._max_size // longest)) if self._max_size and longest else len(bucket)
         num_batches = -(-len(bucket) // max_utterances)
@@ -317,19 +317,19 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Cut utterances into batches in their order, and return the exclusive ends of the complete batches."""
         if self._max_size is None:
             assert self._batch_size is not None
-            batch_size = min(self._batch_size, len(utterances) + 1)
+            batch_size = min(self._batch_size, len(utterances) + 1)  # With an integer above int64, arange has no int64.
             return np.arange(batch_size, len(utterances) + 1, batch_size)
         max_utterances, max_size = self._batch_size or len(utterances), self._max_size
         ends: list[int] = []
         start, longest = 0, 0.0
-        for end, length in enumerate(self._lengths[utterances].tolist()):
+        for i, length in enumerate(self._lengths[utterances].tolist()):
             longest = max(longest, length)
-            if end > start and longest * (end + 1 - start) > max_size:  # This utterance starts the next batch.
-                ends.append(end)
-                start, longest = end, length
-            if end + 1 - start == max_utterances or longest * (end + 2 - start) > max_size:  # The batch is full.
-                ends.append(end + 1)
-                start, longest = end + 1, 0.0
+            if i > start and longest * (i + 1 - start) > max_size:  # This utterance starts the next batch.
+                ends.append(i)
+                start, longest = i, length
+            if i + 1 - start == max_utterances or longest * (i + 2 - start) > max_size:  # The batch is full.
+                ends.append(i + 1)
+                start, longest = i + 1, 0.0
         return np.array(ends, np.int64)
 
 
@@ -343,7 +343,7 @@ class _Batches(Iterator[list[int]]):
 
     def __next__(self) -> list[int]:
         """Return the indices of the utterances of the next batch."""
-        # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
+        # The position is reset here, because a DataLoader with workers calls __iter__ twice and uses the second result.
         self._sampler._resume_at = 0
         if self._next_index >= len(self._plan.starts):
             raise StopIteration
@@ -415,7 +415,7 @@ def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.
     ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # Index of the last utterance of each length.
     log_lengths = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_LENGTH_RATIO))
     sizes = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))  # Total size of the utterances of each length.
-    root_sums = np.cumsum(np.sqrt(sizes * np.append(-np.diff(log_lengths), 0)))
+    root_sums = np.append(0.0, np.cumsum(np.sqrt(sizes[:-1] * -np.diff(log_lengths))))
     positions: npt.NDArray[np.float64] = np.repeat(root_sums / (root_sums[-1] or 1.0), np.diff(ends, prepend=-1))
     return positions
 
@@ -441,7 +441,7 @@ def find_rank_and_world_size(rank: int | None = None, world_size: int | None = N
     """Return the arguments if they are passed, else the rank and world size of ``torch.distributed``, else (0, 1).
 
     Raises:
-        OptionError: only one argument is passed, an argument is not a whole number, or the rank is too large.
+        OptionError: only one argument is passed, an argument is not a whole number, or an argument is out of range.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("only one of rank and world_size is passed: pass rank and world_size together, or neither")

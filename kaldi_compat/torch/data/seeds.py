@@ -36,7 +36,7 @@ class Seeds:
         self._epoch.fill_(check_whole_number("epoch", epoch))
 
     def derive(self, key: str) -> int:
-        """Derive the seed of the utterance ``key`` in this epoch, an integer of 63 bits."""
+        """Derive the seed of the utterance ``key`` in this epoch, an integer from 0 to 2^63 - 1."""
         identity = f"{self.seed} {self.epoch} {key}".encode("utf-8", "surrogateescape")
         return int.from_bytes(blake2b(identity, digest_size=8).digest(), "little") >> 1
 

@@ -110,6 +110,7 @@ class SpecAugment(nn.Module):
         batch = features if features.ndim == 3 else features[None]
         num_rows, longest, dim = batch.shape
         checked = check_lengths(lengths, batch)
+        # (rows, 1): number of frames of each utterance.
         counts = (torch.full((num_rows,), longest) if checked is None else checked).to(batch.device)[:, None]
         draws = self._draw_numbers(num_rows, generator).to(batch.device)
         warp_draws, time_draws, frequency_draws = draws.tensor_split((1, 1 + self.num_time_masks), 1)
@@ -117,10 +118,10 @@ class SpecAugment(nn.Module):
             batch = _warp_time(batch, counts, warp_draws[:, 0], self.time_warp)
         is_valid = (torch.arange(longest, device=batch.device) < counts)[..., None]
         max_frames = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
+        is_frame_masked = _mask_intervals(longest, counts, max_frames, time_draws)
         dims = torch.full_like(counts, dim)
-        is_masked = _mask_intervals(longest, counts, max_frames, time_draws)[..., None]
-        max_columns = dims.clamp(max=self.frequency_mask)
-        is_masked = is_masked | _mask_intervals(dim, dims, max_columns, frequency_draws)[:, None]
+        is_column_masked = _mask_intervals(dim, dims, dims.clamp(max=self.frequency_mask), frequency_draws)
+        is_masked = is_frame_masked[..., None] | is_column_masked[:, None]
         fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, is_valid)
         return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 
@@ -145,7 +146,7 @@ def _mask_intervals(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor
         size: length of the axis.
         lengths: ``(rows, 1)``: the intervals lie within this length from the start of the axis.
         max_width: ``(rows, 1)``: maximum length of an interval.
-        draws: ``(rows, intervals, 2)``: uniform numbers that determine the length and the start of each interval.
+        draws: ``(rows, intervals, 2)``: uniform numbers in [0, 1) for the length and the start of each interval.
     """
     width = _scale_to_integer(draws[..., 0], max_width)
     start = _scale_to_integer(draws[..., 1], lengths - width)[..., None]
@@ -162,10 +163,12 @@ def _average_columns(batch: Tensor, is_valid: Tensor) -> Tensor:
 def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> Tensor:
     """Move a random frame of each utterance, and interpolate the frames before and after this frame linearly.
 
+    Utterances of fewer than 5 frames are not changed.
+
     Args:
         batch: features ``(rows, longest, dim)``; the result has the same shape.
         counts: ``(rows, 1)``: number of frames of each utterance.
-        draws: ``(rows, 2)``: uniform numbers that determine the frame and its shift.
+        draws: ``(rows, 2)``: uniform numbers in [0, 1) that determine the frame and its shift.
         max_shift: the frame is moved by less than this number of frames.
     """
     last = counts - 1
@@ -173,7 +176,7 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     largest_shift = (margin - 1).clamp(min=0)
     new_center = center + _scale_to_integer(draws[:, 1:], 2 * largest_shift) - largest_shift
-    # Double precision, because float32 would round the last of many frames to a different frame.
+    # Double precision, because the rounding of float32 would shift the last frames of a long utterance.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     source_before = frame * center / new_center.clamp(min=1)
     source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)

@@ -53,6 +53,7 @@ SIGNS_OF_FULL_MEMORY = (
 # A kernel is faulty if the maximum or the mean difference of its features from the torch engine's features, relative to
 # 1 + |feature|, reaches these limits.
 MAX_ERROR, MAX_MEAN_ERROR = 0.05, 1e-4
+MAX_CHARACTERS = 200  # Maximum length of the message of a compiler or driver in the description of a fault.
 
 
 class Feature(Protocol):
@@ -173,24 +174,20 @@ class KernelKind(NamedTuple):
     """Properties of a call that, with the module and the type of the samples, select the compiled code of a kernel.
 
     Attributes:
-        ragged: True if each row is reflected at its own length.
+        is_ragged: True if each row is reflected at its own length.
         has_several_warps: True if there are several VTLN factors.
         noise: source of the dithering noise: "kaldi", "torch", or "" without dithering.
-        wide: True if the rows need 64-bit indices.
+        wide_indices: True if the rows need 64-bit indices.
     """
 
-    ragged: bool
+    is_ragged: bool
     has_several_warps: bool
     noise: str
-    wide: bool
+    wide_indices: bool
 
 
 def _classify_call(
-    module: Feature,
-    samples: Tensor,
-    lengths: Tensor | None,
-    vtln_warp: float | Sequence[float],
-    generator: Generator,
+    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Sequence[float], generator: Generator
 ) -> KernelKind:
     """Return the properties of a call of :func:`compute_features` that select the compiled code of a kernel."""
     from kaldi_compat.torch.kernels.launch import WIDE
@@ -203,26 +200,23 @@ def _classify_call(
 
 
 def _find_fault(
-    module: Feature,
-    samples: Tensor,
-    lengths: Tensor | None,
-    vtln_warp: float | Sequence[float],
-    generator: Generator,
+    module: Feature, samples: Tensor, lengths: Tensor | None, vtln_warp: float | Sequence[float], generator: Generator
 ) -> str:
     """Return the reason why the kernels fail for a call, or an empty string. A kernel is tested before its first use.
 
     The test fails if there is no C compiler, which Triton needs, or the GPU is not supported, and it detects faults of
     compilers and drivers. It cannot run while a CUDA graph is captured. For errors, see :func:`describe_fault`.
     """
-    variant = _classify_call(module, samples, lengths, vtln_warp, generator)
-    key = (samples.device, samples.dtype, type(module), module.options, variant)
+    kind = _classify_call(module, samples, lengths, vtln_warp, generator)
+    key = (samples.device, samples.dtype, type(module), module.options, kind)
     if key not in _faults:
         # The test would wait for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
+        # Two different factors are enough to test the selection of filter banks.
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with lock_compilation(key):
-            fault = _faults[key] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
+            fault = _faults[key] = _test_kernels(module, samples.device, samples.dtype, kind, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
     return _faults[key]
@@ -230,16 +224,17 @@ def _find_fault(
 
 @torch.no_grad()
 def _test_kernels(
-    module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
+    module: Feature, device: torch.device, dtype: torch.dtype, kind: KernelKind, warps: Sequence[float]
 ) -> str:
     """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
     The test audio has the data type ``dtype``, and a row for each of the VTLN factors ``warps``. For errors, see
     :func:`describe_fault`.
     """
+    # A row has noise of 9 frames. Ragged rows end one frame earlier, which leaves samples that must be ignored.
     num_samples, rows = module.size + 8 * module.shift, len(warps)
     audio = torch.randint(-9999, 9999, (rows, num_samples), generator=torch.Generator().manual_seed(0), device="cpu")
-    lengths = torch.full((rows,), num_samples - module.shift, device="cpu") if variant.ragged else None
+    lengths = torch.full((rows,), num_samples - module.shift, device="cpu") if kind.is_ragged else None
     try:
         from kaldi_compat.torch.kernels.launch import launch_features
 
@@ -248,22 +243,19 @@ def _test_kernels(
         expected = feature_class(module.options, engine="torch").to(device)(
             samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
         )
-        generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
-        warp = list(warps) if variant.has_several_warps else warps[0]
-        actual: Any = launch_features(module, samples, lengths, warp, generator, wide=variant.wide)
+        generator = torch.Generator().manual_seed(0) if kind.noise == "torch" else KaldiRandom()
+        warp = list(warps) if kind.has_several_warps else warps[0]
+        actual: Any = launch_features(module, samples, lengths, warp, generator, wide_indices=kind.wide_indices)
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # float() raises asynchronous errors.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
-    if variant.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.
+    if kind.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
-    return (
-        ""
-        if largest < MAX_ERROR and mean < MAX_MEAN_ERROR
-        else f"their features are off by {largest:g}: please report it"
-    )
+    is_accurate = largest < MAX_ERROR and mean < MAX_MEAN_ERROR
+    return "" if is_accurate else f"their features are off by {largest:g}: please report it"
 
 
 def describe_fault(error: Exception, device: torch.device) -> str:
@@ -275,7 +267,7 @@ def describe_fault(error: Exception, device: torch.device) -> str:
     """
     if is_out_of_memory(error):
         raise torch.cuda.OutOfMemoryError(str(error)) from error
-    fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    fault = f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_CHARACTERS]}"
     if is_broken(device):
         raise KaldiCompatError(
             f"this process can no longer use {device} after a fault of a kernel or of the driver ({fault}): "

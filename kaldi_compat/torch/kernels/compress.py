@@ -88,7 +88,7 @@ def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
 
 @triton.jit
 def quantize(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
-    """Map values from ``least`` to ``least + span`` to int32 from 0 to TOP. With CLIP, clamp the values first."""
+    """Map the range from ``least`` to ``least + span`` to int32 from 0 to TOP. With CLIP, clamp other values."""
     scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
     if CLIP:
         scaled = tl.minimum(tl.maximum(scaled, 0.0), 1.0)

@@ -86,9 +86,6 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     """Return a mask (matrices,) of the matrices whose element indices fit into the kernels' 32-bit integers.
 
     ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is their number of columns.
-
-    >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
-    array([ True, False])
     """
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
@@ -129,9 +126,9 @@ class _Launch(NamedTuple):
     ranges: Tensor
     zeros: Tensor
     headers: Tensor
-    elements: int  # Number of elements of all matrices.
-    steps: int  # Number of elements of the scratch memory ``steps``.
-    groups: int  # Number of groups of columns, rounded up to a power of two, as Triton requires.
+    num_elements: int  # Number of elements of all matrices.
+    num_steps: int  # Number of elements of the scratch memory ``steps``.
+    num_groups: int  # Number of groups of columns, rounded up to a power of two, as Triton requires.
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -139,7 +136,10 @@ class _Launch(NamedTuple):
 
 
 def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
-    """Compute the ranges of the matrices of compress_rows, and return the arguments of the kernels that compress."""
+    """Compute the ranges of matrices, and return the arguments of the kernels that compress the matrices.
+
+    For the arguments, see :func:`compress_rows`.
+    """
     dim, counts = features.shape[1], matrix_rows[:, 1]
     grid = (len(matrix_rows), -(-dim // COLUMNS))
     code_ends = np.cumsum(counts * dim)
@@ -152,8 +152,8 @@ def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(OTHER_FRAMES))
     headers = features.new_empty((len(matrix_rows), 2))
-    groups = 1 << (grid[1] - 1).bit_length()
-    return _Launch(features, grid, table, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), groups)
+    num_groups = 1 << (grid[1] - 1).bit_length()
+    return _Launch(features, grid, table, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), num_groups)
 
 
 def _make_tile_options(frames: int) -> dict[str, Any]:
@@ -166,19 +166,11 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
     """Compress by SPEECH_FEATURE; ``method`` is not used. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
-    steps = features.new_empty(launch.steps, dtype=torch.int16)
-    codes = features.new_empty(launch.elements, dtype=torch.uint8)
+    steps = features.new_empty(launch.num_steps, dtype=torch.int16)
+    codes = features.new_empty(launch.num_elements, dtype=torch.uint8)
+    arguments = (*launch.arguments, percentiles, steps, codes, features.stride(0), dim)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        speech_kernel[launch.grid](
-            *launch.arguments,
-            percentiles,
-            steps,
-            codes,
-            features.stride(0),
-            dim,
-            GROUPS=launch.groups,
-            **_make_tile_options(FRAMES),
-        )
+        speech_kernel[launch.grid](*arguments, GROUPS=launch.num_groups, **_make_tile_options(FRAMES))
     return b"CM", (launch.headers, percentiles, codes)
 
 
@@ -186,21 +178,12 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
     """Compress by ``method``, a key of _FORMATS. Return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed_range = _FORMATS[method]
-    codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
+    codes = features.new_empty(launch.num_elements, dtype=torch.int16 if top == 65535 else torch.uint8)
     low, width = fixed_range or (0.0, 1.0)
+    arguments = (*launch.arguments, codes, features.stride(0), dim, low, width)
+    constants = {"GROUPS": launch.num_groups, "TOP": top, "FIXED": fixed_range is not None}
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        integers_kernel[launch.grid](
-            *launch.arguments,
-            codes,
-            features.stride(0),
-            dim,
-            low,
-            width,
-            GROUPS=launch.groups,
-            TOP=top,
-            FIXED=fixed_range is not None,
-            **_make_tile_options(OTHER_FRAMES),
-        )
+        integers_kernel[launch.grid](*arguments, **constants, **_make_tile_options(OTHER_FRAMES))
     return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
 
@@ -216,6 +199,7 @@ def find_compression_fault(device: torch.device) -> str:
 
 def _test_compression(device: torch.device) -> str:
     """Compare the kernels with the codec for every method. Return the description of a fault, or an empty string."""
+    # A short and a long matrix of noise, with more columns than COLUMNS and more rows than FRAMES and MIN_SPEECH_ROWS.
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     matrix_rows = np.array([[0, 7], [7, 138]])

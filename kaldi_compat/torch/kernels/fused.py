@@ -56,6 +56,7 @@ def sum_filters(
         end: exclusive end of the rows of the group in the first bank.
         bank_bands: number of bands in a bank.
         bank_rows: number of rows of weights in a bank.
+        BANKS: True if the frames may have different banks.
     """
     lane = tl.arange(0, GROUP)
     four = tl.arange(0, 4)[None, :]

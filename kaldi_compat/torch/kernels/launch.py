@@ -69,12 +69,12 @@ def launch_features(
     vtln_warp: float | Sequence[float],
     generator: Generator = None,
     *,
-    wide: bool = False,
+    wide_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute features with the kernel.
 
-    For the arguments and the result, see :func:`~kaldi_compat.torch.kernels.compute_features`. With ``wide``, indices
-    have 64 bits even if 32 bits would be enough.
+    For the arguments and the result, see :func:`~kaldi_compat.torch.kernels.compute_features`. With
+    ``wide_indices``, indices have 64 bits even if 32 bits would be enough.
     """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
@@ -92,7 +92,7 @@ def launch_features(
     if lengths is not None and counts is not None:
         # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
-    features = _launch_kernel(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
+    features = _launch_kernel(module, rows, lengths, count, spans, noise, wide_indices or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -113,7 +113,10 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw noise seeds unless ``dither`` is 0. In row i, ``counts[i]`` (all if None) of ``count`` frames are valid."""
+    """Return the source of the noise for ``rows`` rows of ``count`` frames. Without ``dither``, there is no noise.
+
+    ``counts`` (rows,) are the numbers of valid frames, for which Kaldi's states are drawn; None if all are valid.
+    """
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
@@ -125,37 +128,33 @@ def _make_noise(
 
 
 def _launch_kernel(
-    module: Feature,
-    rows: Tensor,
-    lengths: Tensor | None,
-    count: int,
-    spans: Spans,
-    noise: Noise,
-    wide: bool,
+    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Spans, noise: Noise, wide_indices: bool
 ) -> Tensor:
     """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 
-    ``lengths`` are the numbers of valid samples, int64 (B,), or None. ``wide`` is True for 64-bit indices.
+    ``lengths`` are the numbers of valid samples, int64 (B,), or None. With ``wide_indices``, indices have 64 bits.
     """
     device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
-    columns = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = rows.new_empty((total_frames, columns), dtype=torch.float32)
+    num_columns = module.points // 2 + 1 if mel is None else mel.shape[1]
+    energies = rows.new_empty((total_frames, num_columns), dtype=torch.float32)  # Power spectra or mel energies.
     needs_raw_energy = module._needs_energy(raw=True)
-    energy = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
-    log_energy = energies.new_empty(total_frames) if energy else None
+    energy_kind = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
+    log_energy = energies.new_empty(total_frames) if energy_kind else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
     filters, banks = no_filters if mel is None else _select_filters(module, spans, total_frames, device)
     if is_capturing(device):
         _captured.append((factors, bins, filters))
-    constants = make_kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
-    programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
-    scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    constants = make_kernel_options(
+        module, lengths is not None, energy_kind, noise.kind, wide_indices=wide_indices, has_banks=banks is not None
+    )
+    num_programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
+    scratch = torch.empty((num_programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
     # The kernel does not read arguments that the constants disable, so any tensor can take their place.
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         if total_frames:
-            feature_kernel[(programs,)](
+            feature_kernel[(num_programs,)](
                 rows,
                 lengths if constants["RAGGED"] else rows,
                 module.window,
@@ -172,7 +171,7 @@ def _launch_kernel(
                 rows.shape[1],
                 count,
                 total_frames,
-                columns,
+                num_columns,
                 len(filters.group_rows) - 1,
                 filters.weights.shape[1],
                 module.options.preemphasis_coefficient,
@@ -187,17 +186,17 @@ def _launch_kernel(
 
 
 def make_kernel_options(
-    module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False, banks: bool = False
+    module: Feature, is_ragged: bool, energy_kind: int, noise_kind: int, *, wide_indices: bool, has_banks: bool
 ) -> dict[str, Any]:
     """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
 
     Args:
         module: the feature.
-        ragged: True for rows of different lengths.
-        energy: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
-        noise: ``Noise.kind``.
-        wide: True for 64-bit indices.
-        banks: True for several filter banks.
+        is_ragged: True for rows of different lengths.
+        energy_kind: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+        noise_kind: the attribute ``kind`` of :class:`Noise`.
+        wide_indices: True for 64-bit indices.
+        has_banks: True for several filter banks.
 
     Returns:
         SIZE, SHIFT and FIRST are the length of a frame, the distance between frames, and the start of the first frame,
@@ -219,17 +218,17 @@ def make_kernel_options(
         "ROW": _compute_row_length(module.points),
         "GROUP": GROUP,
         "REFLECTED": not options.snip_edges,
-        "RAGGED": ragged and not options.snip_edges,
-        "WIDE": wide,
+        "RAGGED": is_ragged and not options.snip_edges,
+        "WIDE": wide_indices,
         "SCALED": options.waveform_scale != 1,
-        "NOISE": noise,
+        "NOISE": noise_kind,
         "REMOVE_DC": options.remove_dc_offset,
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
-        "ENERGY": energy,
+        "ENERGY": energy_kind,
         "MAGNITUDE": not getattr(module.options, "use_power", True),
         "MEL": module._get_filter_bank(1.0) is not None,
         "LOG": module._are_log_energies,
-        "BANKS": banks,
+        "BANKS": has_banks,
         "num_warps": 1,  # With a single warp, the barriers of the kernel cost nothing.
         "num_stages": 1,
     }
@@ -251,9 +250,6 @@ def count_resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return the number of programs of one warp that a multiprocessor can run at the same time.
 
     The number depends on the GPU's compute capability, and on the registers that an FFT of ``points`` points needs.
-
-    >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
-    (25, 16)
     """
     registers = REGISTERS.get(capability, USUAL_REGISTERS[points])
     return min(BLOCKS.get(capability, USUAL_BLOCKS), MULTIPROCESSOR_REGISTERS // (LANES_IN_WARP * registers))
@@ -280,13 +276,13 @@ class BandFilters(NamedTuple):
     group_rows: Tensor
 
 
-def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> BandFilters:
+def make_band_filters(weights: npt.NDArray[np.float32], width: int, min_rows: Sequence[int] = ()) -> BandFilters:
     """Convert dense filter banks to band filters.
 
     Args:
         weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
-        least: minimum number of rows of weights of each group, so that calls give the same layout; empty for none.
+        min_rows: minimum number of rows of weights of each group, for the layout of earlier filters; empty for none.
     """
     banks, _, bands = weights.shape
     groups = -(-bands // GROUP)
@@ -296,7 +292,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     first_bins = is_nonzero.argmax(1) // 4 * 4  # (banks, groups * GROUP): first bin of each filter, rounded down.
     end_bins = np.where(is_nonzero.any(1), width - is_nonzero[:, ::-1].argmax(1), first_bins)
     rows_of_band = (-(-(end_bins - first_bins) // 4)).reshape(banks, groups, GROUP)
-    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # (groups,): number of rows of weights of each group.
+    rows = np.maximum(rows_of_band.max((0, 2)), min_rows or 0)  # (groups,): number of rows of weights of each group.
     first_bins = np.minimum(first_bins, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     packed = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
@@ -309,11 +305,11 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     return BandFilters(*map(torch.from_numpy, arrays))
 
 
-def _make_filters(feature_class: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of ``feature_class(options)`` for VTLN factors. For ``least``, see make_band_filters."""
+def _make_filters(feature_class: Any, options: Any, warps: list[float], min_rows: Sequence[int] = ()) -> BandFilters:
+    """Return filter banks of ``feature_class(options)`` for VTLN factors. For ``min_rows``, see make_band_filters."""
     module = feature_class(options)
     weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
-    return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
+    return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), min_rows)
 
 
 @functools.lru_cache(maxsize=256)
@@ -347,7 +343,7 @@ class FilterTable:
                 self._filters = BandFilters(*(to_device(array, self._device) for array in self._host))
             return self._filters, np.array([self._bank_indices[warp] for warp in warps], np.int32)
 
-    def _add_banks(self, warps: Sequence[float]) -> BandFilters:
+    def _add_banks(self, warps: list[float]) -> BandFilters:
         """Return the filter banks on the host, followed by the banks of the new VTLN factors ``warps``."""
         if self._host is None:
             return _make_filters(*self._feature, warps)
@@ -384,7 +380,11 @@ def _compute_row_length(points: int) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the FFT's twiddle factors (cosine and sine), (A / 2 + 1, 2, LANES), and ``bins`` of store_power, (A,)."""
+    """Return tables for an FFT of ``points`` points, where A and LANES are the numbers in ``SHAPES``, on a device.
+
+    Returns:
+        The twiddle factors (cosine and sine), float32 (A / 2 + 1, 2, LANES), and ``bins`` of store_power, int32 (A,).
+    """
     a, lanes = SHAPES[points]
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
@@ -395,5 +395,5 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _make_jumps(size: int, device: torch.device) -> Tensor:
-    """Return multipliers and increments, int32 (2, size), from a frame's ``rand_r()`` state to each sample's state."""
+    """Return multipliers and increments, int32 (2, size), of the jumps from a frame's state to its samples' states."""
     return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

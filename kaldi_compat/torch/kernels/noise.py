@@ -39,7 +39,7 @@ def draw_rand_r(state):
 
 @triton.jit
 def compute_radius(draw):
-    """Return the radius of the Box-Muller transform, sqrt(-2 ln u), where u = (draw + 1) / (2^31 + 1)."""
+    """Return the radius of the Box-Muller transform, sqrt(-2 ln u), where u = (draw + 1) / (2^31 + 1) and draw >= 0."""
     u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10  # The factor is 1 / (2^31 + 1) in float32.
     return tl.sqrt(-2.0 * tl.log(u))
 

@@ -50,7 +50,7 @@ def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
-    """Compute one level of the FFT, decimation in frequency, of tuples of N tensors in blocks of 2 HALF tensors."""
+    """Compute one level of a decimation-in-frequency FFT of tuples of N tensors, in blocks of 2 * HALF tensors."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
     for i in tl.static_range(1, N):
@@ -130,7 +130,7 @@ def transpose_lanes(
 
 @triton.jit
 def join_halves(x, HALF: tl.constexpr):
-    """Join tensors i and i + HALF of a tuple of 2 HALF tensors along a new last axis, and return HALF tensors."""
+    """Join tensors i and i + HALF of a tuple of 2 * HALF tensors along a new last axis, and return HALF tensors."""
     xs = (tl.join(x[0], x[HALF]),)
     for i in tl.static_range(1, HALF):
         xs += (tl.join(x[i], x[i + HALF]),)
@@ -139,7 +139,10 @@ def join_halves(x, HALF: tl.constexpr):
 
 @triton.jit
 def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: tl.constexpr):
-    """Split N tensors (FRAMES, A, 2 HALF) into 2N of half the size. Tensor i has the columns i, i + 2N, i + 4N, ..."""
+    """Split N tensors (FRAMES, A, 2 * HALF) into 2N tensors of half the size.
+
+    Tensor i of the result has the columns i, i + 2N, i + 4N, ... of the single tensor before the first split.
+    """
     even, odd = tl.split(x[0].reshape((FRAMES, A, HALF, 2)))
     evens = (even,)
     odds = (odd,)
@@ -172,7 +175,7 @@ def load_samples(
     REFLECTED: tl.constexpr,
     SCALED: tl.constexpr,
 ):
-    """Load samples J LANES + lane - BACK of frames as float32 (FRAMES, LANES).
+    """Load the samples ``J * LANES + lane - BACK`` of frames as float32 (FRAMES, LANES).
 
     Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it. With
     REFLECTED, the audio is reflected at the ends of the row.

@@ -45,43 +45,42 @@ class Transfers:
         return self._upload_stream is not None
 
     def send_pieces(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
-        """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
+        """Assemble a tensor on the device from pieces. Work that is queued later on the current stream can use it.
 
         Args:
             pieces: pairs of a start index in the tensor and the piece (n,) that starts there. Other elements are 0.
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
-        is_single = len(pieces) == 1 and len(pieces[0][1]) == length
+        is_single, device = len(pieces) == 1 and len(pieces[0][1]) == length, self.device
         if self._upload_stream is None:
-            return pieces[0][1] if is_single else _join_pieces(pieces, length, self.device)
+            return pieces[0][1] if is_single else _join_pieces(pieces, length, device)
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(start, piece if piece.is_pinned() else piece.pin_memory()) for start, piece in pieces]
         with torch.cuda.stream(self._upload_stream):
-            assembled = (
-                pinned[0][1].to(self.device, non_blocking=True)
-                if is_single
-                else _join_pieces(pinned, length, self.device)
-            )
-        current = torch.cuda.current_stream(self.device)
+            if is_single:
+                assembled = pinned[0][1].to(device, non_blocking=True)
+            else:
+                assembled = _join_pieces(pinned, length, device)
+        current = torch.cuda.current_stream(device)
         current.wait_stream(self._upload_stream)
         assembled.record_stream(current)
         return assembled
 
     def fetch_tensors(
-        self, tensors: Sequence[Tensor], *, computed: bool = False
+        self, tensors: Sequence[Tensor], *, are_computed: bool = False
     ) -> Callable[[], list[npt.NDArray[Any]]]:
         """Queue copies of tensors to the host. The copies start when the tensors have been computed.
 
         Args:
             tensors: tensors on the device.
-            computed: True if the tensors are already computed, so that the copy can start immediately.
+            are_computed: True if the tensors are already computed, so that the copy can start immediately.
 
         Returns:
             A function that waits for the copies and returns the arrays.
         """
         if self._download_stream is None:
             return lambda: [tensor.cpu().numpy() for tensor in tensors]
-        if not computed:  # Wait for all work that is queued on the current stream.
+        if not are_computed:  # Wait for all work that is queued on the current stream.
             self._download_stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._download_stream):
             copies = []
@@ -95,6 +94,7 @@ class Transfers:
             event.record(self._download_stream)
 
         def wait_for_copies() -> list[npt.NDArray[Any]]:
+            """Wait for the copies, and return them as arrays in the order of ``tensors``."""
             event.synchronize()
             return [tensor.numpy() for tensor in copies]
 
@@ -102,13 +102,13 @@ class Transfers:
 
     @contextlib.contextmanager
     def profile_inference(self, name: str) -> Iterator[None]:
-        """Run a ``with`` block without gradients. A profiler shows the block as a range named ``name``."""
+        """Run a ``with`` block without gradients. On a GPU, profilers show the block as a range named ``name``."""
         is_on_cpu = self._upload_stream is None
         with torch.inference_mode(), contextlib.nullcontext() if is_on_cpu else torch.cuda.nvtx.range(name):
             yield
 
     def measure_peak_memory(self) -> float | None:
-        """Return the peak number of allocated bytes on a GPU, or None on a CPU."""
+        """Return the largest number of bytes that tensors have occupied on the GPU, or None on a CPU."""
         return None if self._upload_stream is None else float(torch.cuda.max_memory_allocated(self.device))
 
 

@@ -98,9 +98,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames (slots, frames, dim) that a chunk (slots, T, ...) decides, and their counts (slots,).
+        """Take a chunk (slots, T, ...). Return the next frames (slots, frames, dim) that no later chunk can change.
 
-        ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
+        Also return the number of these frames in each slot, (slots,). ``lengths`` (slots,) counts the valid items of
+        the chunk. ``ended`` (slots,) marks the slots whose utterance ends with the chunk.
         """
 
     def flush(self, **parameters: Any) -> Any:
@@ -110,17 +111,12 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
 
         Returns:
-            The frames (slots, frames, dim) and their counts (slots,). If there is one slot, and its last chunk had no
-            axis of slots or it received no chunk, only the frames (frames, dim).
+            The frames (slots, frames, dim) and their counts (slots,). With a single slot, only the frames
+            (frames, dim), unless the latest chunk had the axis of slots.
         """
         batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
-        empty = torch.zeros(
-            *batch_axes,
-            0,
-            *(self._item_shape or (0,) * self.item_axes),
-            dtype=self._item_dtype,
-            device=self._item_device,
-        )
+        shape = (*batch_axes, 0, *(self._item_shape or (0,) * self.item_axes))
+        empty = torch.zeros(shape, dtype=self._item_dtype, device=self._item_device)
         return self(empty, final=True, **parameters)
 
     def __repr__(self) -> str:
@@ -134,7 +130,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> ChunkFrames:
-        """Take the next chunk of each slot, and return the frames that it decides. See the class for the arguments."""
+        """Take the next chunk of each slot, and return the frames that no later chunk can change. See the class."""
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
         refuse_export_of_stream(chunk)
@@ -161,15 +157,14 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     def _check_lengths(self, lengths: Tensor | Sequence[int] | None, num_items: int) -> Counts:
         """Return the lengths of a chunk as an array (slots,). None means that all ``num_items`` items are valid.
 
-        Raises:
-            AudioError: the lengths are not integers from 0 to ``num_items``, one for each slot.
+        Raise AudioError unless the lengths are integers from 0 to ``num_items``, one for each slot.
         """
         if lengths is None:
             return np.full(self.slots, num_items)
         if self.item_axes == 0:
             refuse_rate_as_lengths(lengths)
-        items = np.broadcast_to(np.int16(0), (self.slots, num_items))
-        return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
+        placeholder = np.broadcast_to(np.int16(0), (self.slots, num_items))  # Array of this shape without memory.
+        return np.asarray(check_lengths(lengths, placeholder, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
         """Return ``final`` as an array (slots,). Raise AudioError if ``final`` does not match the slots."""
@@ -190,15 +185,16 @@ class WindowStream(WindowFlow, Stream[Options]):
     history: History
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)  # Number of frames that each slot has returned.
 
     def _count_frames(self, end: Counts) -> Counts:
-        """Return the number of output frames (slots,) for ``end`` (slots,) samples or frames of input."""
+        """Return the numbers of output frames (slots,) of utterances of ``end`` (slots,) samples or frames."""
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
-        """Return ``counts`` frames of each slot from ``first`` on, padded with zeros to (slots, max(counts), dim)."""
+        """Return ``counts`` (slots,) frames from frame ``first`` (slots,) on, as zero-padded (slots, longest, dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():

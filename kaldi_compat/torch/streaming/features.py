@@ -73,7 +73,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
     ) -> ChunkFrames:
-        """Take a chunk, and return the frames that it decides. If possible, the exact engine computes the frames."""
+        """Take a chunk, and return the frames that no later chunk can change, if possible from the exact engine."""
         if (
             self._chunks is not None
             and not self._uses_feature
@@ -93,6 +93,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         __call__ = _take
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
         super().reset()
         self._uses_feature = False
         if self._chunks is not None:
@@ -135,7 +136,10 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             self._chunks.reset()
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """Compute ``count`` frames from frame ``first`` on. Without ``snip_edges``, reflect the audio at its ends."""
+        """Compute ``count`` frames from frame ``first`` (slots,) on, (slots, count, dim).
+
+        Without ``snip_edges``, the audio is reflected at its ends.
+        """
         history = self.history
         num_samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift

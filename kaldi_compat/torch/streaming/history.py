@@ -55,6 +55,7 @@ class History:
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*indices.shape, *self._items.shape[2:])
         start, seam = self.to_column(self.start), self.to_column(self._seam)
+        # Column 0 of _items has the item ``start``, and column _width has the item ``seam``.
         column = torch.where(indices < seam, indices - start, self._width + indices - seam)
         column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
@@ -73,7 +74,7 @@ class History:
         return self.get_items(self.list_indices(first, count))
 
     def discard_before(self, start: Counts, ended: Flags) -> None:
-        """Discard the items before index ``start`` (slots,), and all items of the slots where ``ended`` is True."""
+        """Discard the items before index ``start`` (slots,). Empty the slots where ``ended`` (slots,) is True."""
         start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
         width = int((end - start).max(initial=0))
         self._items = self.get_range(start, width).clone() if width else None

@@ -58,7 +58,7 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """Compute frames from their neighbors. Beyond the edges, the first or the last frame is repeated."""
+        """Compute ``count`` frames from their neighbors. Beyond the edges, the first or the last frame is repeated."""
         indices = self.history.list_indices(first - self._left, self._left + count + self._right)
         last = self.history.to_column(np.maximum(self.history.end - 1, 0))
         return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
@@ -83,6 +83,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
     takes = "Deltas()"
 
     def _get_context(self) -> tuple[int, int]:
+        """Return the numbers of neighbors before and after each frame, which are equal."""
         context = count_delta_context(self.options)
         return context, context
 
@@ -142,7 +143,7 @@ def _gather_stored_frames(history: History, first: Counts, count: int) -> tuple[
     Returns:
         start: (slots, 1): index of the first stored frame.
         indices: (slots, count): indices of the ``count`` frames, clipped to the last received frame.
-        frames: (slots, width, dim): all stored frames, where ``width`` is the largest number of a slot.
+        frames: (slots, width, dim): all stored frames, where ``width`` is the largest number of frames of a slot.
         current: (slots, count, dim): the frames with these indices.
     """
     start = history.to_column(history.start)
@@ -178,8 +179,8 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
-        # At the end of the utterance, a window is moved back so that it ends at the last frame, and it then needs older
-        # frames.
+        """Return the index (slots,) of the first frame that the windows of frame ``done`` and later frames may need."""
+        # At the end of an utterance, a window is moved back to end at the last frame, and then needs older frames.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
             oldest = np.where(end < self.options.min_cmn_window, 0, oldest)
@@ -187,9 +188,9 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         """Normalize frames by the mean and variance of their windows."""
-        start, times, frames, current = _gather_stored_frames(self.history, first, count)
+        start, indices, frames, current = _gather_stored_frames(self.history, first, count)
         end = self.history.to_column(np.maximum(self.history.end, 1))
-        window_start, window_end = compute_sliding_windows(times, end, self.options)
+        window_start, window_end = compute_sliding_windows(indices, end, self.options)
         mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
         return apply_mean_and_variance(current, mean, variance, size, self.options)
 
@@ -215,15 +216,17 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     module: Any
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot, and the statistics of all speakers."""
         super().reset()
         # CMVN statistics (slots, 2, dim + 1) of the speaker of each slot, with and without the current utterance.
         self._statistics = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._past_statistics = self._statistics
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
-        """Discard the speaker statistics of the slots that are True in ``slots`` (slots,), or of all slots if None.
+        """Discard the statistics of the speakers. Call this method between utterances.
 
-        Call this method between utterances.
+        Args:
+            slots: (slots,): True for the slots that get a new speaker; None for all slots.
         """
         is_kept = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
         self._past_statistics = self._past_statistics * is_kept.to(self._past_statistics)[:, None, None]
@@ -249,13 +252,13 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     def _compute(self, first: Counts, count: int) -> Tensor:
         """Normalize frames by their windows, filled up with the statistics of the speaker and then of the corpus."""
         options = self.options
-        offset, times, frames, current = _gather_stored_frames(self.history, first, count)
-        start = (times + 1 - options.cmn_window).clamp(min=0)
-        window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
+        start, indices, frames, current = _gather_stored_frames(self.history, first, count)
+        window_start = (indices + 1 - options.cmn_window).clamp(min=0)
+        window = compute_window_mean_and_variance(frames, (window_start - start).clamp(min=0), indices + 1 - start)
         # Without statistics, a count of 1 avoids a division by zero.
         counts = self._past_statistics[:, :1, -1:].clamp(min=1)
-        speaker = torch.cat((self._past_statistics[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
+        speaker_statistics = torch.cat((self._past_statistics[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._past_statistics[:, 0, -1:].clamp(max=options.speaker_frames)
-        window = fill_window(window, speaker, max_frames, options)
+        window = fill_window(window, speaker_statistics, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
         return normalize_frames_online(current, window, options, self.module.skip_dims)

@@ -38,10 +38,12 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         self._left = (self.options.stack - 1) // 2  # Number of frames before the center of a stack.
 
     def _count_frames(self, end: Counts) -> Counts:
+        """Return the numbers of stacks (slots,) of utterances of ``end`` (slots,) frames."""
         count: Counts = count_stacks(end, self.options)
         return count
 
     def _count_decided_frames(self, end: Counts) -> Counts:
+        """Return the numbers of stacks (slots,) that are complete after ``end`` (slots,) frames."""
         num_needed = self.options.stack - self._left  # Number of frames that the first stack needs.
         return np.where(end >= num_needed, (end - num_needed) // self.options.stride + 1, 0)
 

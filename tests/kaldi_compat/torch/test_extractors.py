@@ -36,7 +36,7 @@ def test_batch_and_lengths_are_moved_to_the_device() -> None:
 
 def test_every_module_is_moved_and_ready_for_inference() -> None:
     modules = [torch.nn.Sequential(torch.nn.Dropout()), torch.nn.Linear(1, 1)]
-    extractors.move_modules(modules, "meta")
+    extractors.prepare_modules(modules, "meta")
     assert not any(each.training for module in modules for each in module.modules())
     assert modules[1].weight.device.type == "meta"
 
@@ -215,19 +215,19 @@ def test_hub_that_cannot_be_reached_leaves_what_was_downloaded(monkeypatch: pyte
 
     hub = SimpleNamespace(HfApi=lambda: SimpleNamespace(model_info=fail), snapshot_download=download)
     monkeypatch.setattr(extractors, "import_extra", lambda *_: hub)
-    assert extractors.find_folder("some/model", allow_pickle=False) == str(tmp_path / "cache")
+    assert extractors.find_or_download("some/model", allow_pickle=False) == str(tmp_path / "cache")
     assert (asked[0]["revision"], asked[0]["local_files_only"]) == (None, True)
     hub.HfApi = lambda: SimpleNamespace(model_info=lambda *_, **__: SimpleNamespace(sha="abc"))
-    extractors.find_folder("some/model", allow_pickle=False)
+    extractors.find_or_download("some/model", allow_pickle=False)
     assert (asked[1]["revision"], asked[1]["local_files_only"]) == ("abc", False)
     hub.snapshot_download = fail
     with pytest.raises(
         OptionError, match=r"^--transformers=some/model is neither a local folder nor a model .* \(no route\): give"
     ):
-        extractors.find_folder("some/model", allow_pickle=False)
+        extractors.find_or_download("some/model", allow_pickle=False)
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert extractors.find_folder("m", allow_pickle=False) == str(tmp_path / "m")
+    assert extractors.find_or_download("m", allow_pickle=False) == str(tmp_path / "m")
     for name in ("a/b/c", "./x", "~/x", "/x", ".x"):
         with pytest.raises(OptionError, match="is not a folder: give the folder"):
-            extractors.find_folder(name, allow_pickle=False)
+            extractors.find_or_download(name, allow_pickle=False)

@@ -194,9 +194,18 @@ def test_an_empty_list_is_a_sequence_of_integers(labels: list[Any], shape: tuple
         assert (collated[1] == ALIGNMENT_PADDING).all()
 
 
-@pytest.mark.parametrize("label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63]])
+@pytest.mark.parametrize(
+    "label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63], 2**63, -(2**63) - 1]
+)
 def test_other_labels_are_a_list(label: Any) -> None:
     assert collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)]).labels == [label, label]
+
+
+@pytest.mark.skipif(not hasattr(torch, "uint64"), reason="needs unsigned tensors")
+def test_labels_beyond_int64_do_not_wrap() -> None:
+    label = torch.tensor([2**63], dtype=torch.uint64)
+    batch = collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)])
+    assert isinstance(batch.labels, list)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32])

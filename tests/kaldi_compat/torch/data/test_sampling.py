@@ -78,6 +78,13 @@ def test_small_data_has_whole_batches(utterances: int, batch_size: int, drop_las
     assert set(sizes[1:]) <= {batch_size}
 
 
+@pytest.mark.parametrize("lengths", [[10] * 50 + [1] * 50, [10] * 50 + [4] * 50 + [1] * 50])
+@pytest.mark.parametrize("limit", [{"batch_size": 10}, {"max_frames": 100}])
+def test_utterances_of_two_lengths_are_not_mixed(lengths: list[int], limit: dict[str, int]) -> None:
+    batches = list(BucketBatchSampler(lengths, **limit))
+    assert all(len({lengths[i] for i in batch}) == 1 for batch in batches)
+
+
 def test_buckets_save_padding_and_change_with_the_epoch() -> None:
     lengths = np.random.default_rng(0).integers(100, 2000, 1000)
     for limits in ({"batch_size": 16}, {"max_frames": 16000}):

@@ -81,7 +81,7 @@ def test_filter_banks_of_factors_met_later_are_added_in_the_same_layout(monkeypa
     made: list[int] = []
     filters_of_warps = launch._make_filters
 
-    def counted(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> launch.Filters:
+    def counted(kind: Any, options: Any, warps: list[float], least: Sequence[int] = ()) -> launch.BandFilters:
         made.append(len(warps))
         return filters_of_warps(kind, options, warps, least)
 

@@ -180,7 +180,7 @@ def test_results_are_fetched_to_ordinary_memory_if_no_pinned_memory_is_left(
     if computed:
         gpu.main.run(len(gpu.main.queue))
     monkeypatch.setattr(torch, "empty", without_pinned_memory(torch.empty))
-    (found,) = transfers.fetch_tensors([features], computed=computed)()
+    (found,) = transfers.fetch_tensors([features], are_computed=computed)()
     assert found.tolist() == [1.0, 1.0, 1.0]
 
 
