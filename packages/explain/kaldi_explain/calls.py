@@ -16,12 +16,16 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 
 
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
-    """Return the call of librosa, torchaudio, transformers or python_speech_features that computes a model's features.
+    """Return the call of librosa, torchaudio, transformers or python_speech_features that computes an explained array.
 
-    The calls return an array (dim, frames), or (frames, dim) for python_speech_features. In a call, ``y`` and
-    ``waveform`` are samples in -1 to 1, and ``samples`` are on the scale of the recording. ``unit`` is the factor that
-    brings the samples to -1 to 1, and ``steps`` describe the steps from the model's features to the explained array.
-    Return "" if no call is known, for example because no library includes one of the steps.
+    In the call, ``y`` and ``waveform`` are samples in -1 to 1, and ``samples`` are on the scale of the recording.
+    Return "" if no call is known.
+
+    Args:
+        model: the features that explain the array.
+        unit: factor that scales the samples of the recording to -1 to 1.
+        steps: descriptions of the steps from the features to the array. All calls except those of
+            python_speech_features return (dim, frames), so "transposed" must be one of the steps.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
@@ -39,19 +43,22 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True for an STFT of librosa or torch: periodic Hann windows of unfiltered samples times ``unit``."""
-    is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
-    is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
-    return (
-        is_plain
-        and not is_prepared
-        and (model.get("window_type"), model.window) == ("hanning", "periodic")
-        and _get_pad_mode(model) is not None
-    )
+    """Return True if librosa and torchaudio can compute the model's spectra, and the model has no unusual options.
+
+    The spectra are those of periodic Hann windows of the samples times ``unit``, without preemphasis and DC removal.
+    """
+    has_preparation = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
+    # The mel scale of HTK and of Kaldi is proportional to ln(1 + f / 700).
+    is_usual = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
+    has_hann_window = (model.get("window_type"), model.window) == ("hanning", "periodic")
+    return is_usual and not has_preparation and has_hann_window and _get_pad_mode(model) is not None
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
-    """Return librosa's ``pad_mode`` for centered frames, "" for frames without padding, or None for other frames."""
+    """Return librosa's ``pad_mode`` for centered frames, or "" for frames without padding (``center=False``).
+
+    Return None for frames that librosa and torchaudio cannot cut out of the audio.
+    """
     if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _has_full_frames(model)):
         return ""
     mode, _, suffix = model.padding.partition("-")
@@ -68,8 +75,11 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
-def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Map the names of the frame arguments of librosa and torchaudio to values in samples, without their defaults."""
+def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
+    """Return the arguments of librosa and torchaudio for frames, by name. Lengths are in samples.
+
+    ``win_length`` is left out if it is ``n_fft``, and ``pad_mode`` if it is ``default_mode``.
+    """
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _has_full_frames(model):
         arguments["win_length"] = model.size
@@ -78,8 +88,11 @@ def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
     return arguments | ({"pad_mode": mode} if mode != default_mode else {})
 
 
-def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, except 0 and the Nyquist frequency."""
+def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
+    """Return arguments named ``low`` and ``high`` for the lowest and highest frequency of the mel filters in Hz.
+
+    0 Hz and the Nyquist frequency are left out, because they are the defaults of librosa and torchaudio.
+    """
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -87,9 +100,9 @@ def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _has_torchaudio_defaults(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's defaults, not librosa's.
+    """Return True if a model pads by reflection and, unless it is a spectrogram, has mel filters triangular in Hz.
 
-    torchaudio pads by reflection, and its mel filters are triangular in Hz.
+    These are defaults of torchaudio. librosa pads with zeros, and has Slaney's filters.
     """
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
@@ -98,15 +111,16 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
     """Return the call of torchaudio or librosa that computes a power or magnitude spectrogram."""
     is_power = model.bins == "power"
     if _has_torchaudio_defaults(model):
-        arguments = _list_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
+        arguments = _make_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
         return f"torchaudio.transforms.Spectrogram({_format_arguments(arguments)})(waveform)"
-    return f"np.abs(librosa.stft(y, {_format_arguments(_list_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
+    return f"np.abs(librosa.stft(y, {_format_arguments(_make_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
 
 
 def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies or their logarithms, or "" if no library has such a call.
+    """Return the call that computes a model's mel energies or their logarithms, or "" if no library has such a call.
 
-    ``step`` describes the step after these features, or is "". ``is_db_80`` means a range of 80 dB and librosa's floor.
+    ``step`` describes the step after the features, or is "". ``is_db_80`` is True if the features have librosa's floor
+    and are limited to 80 dB below their maximum.
     """
     is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
@@ -120,18 +134,18 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -
     power = {} if is_power else {"power": 1.0}
     if _has_torchaudio_defaults(model) and not is_decibels:
         arguments = (
-            _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
+            _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
         )
         return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments | power)})(waveform)"
     call = (
-        f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(_list_librosa_arguments(model) | power)})"
+        f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(_make_librosa_arguments(model) | power)})"
     )
     return f"librosa.power_to_db({call})" if is_decibels else call
 
 
-def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
-    """Map names of librosa's arguments for frames and mel filters to their values."""
-    frames, edges = _list_frame_arguments(model, "constant"), _list_edge_arguments(model, "fmin", "fmax")
+def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
+    """Return librosa's arguments for frames and mel filters, by name."""
+    frames, edges = _make_frame_arguments(model, "constant"), _make_edge_arguments(model, "fmin", "fmax")
     return frames | {"n_mels": model.get("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
 
 
@@ -141,14 +155,17 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
     if _has_torchaudio_defaults(model):
-        arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
+        arguments = _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max")
         arguments |= {"n_mels": model.get("num_mel_bins")}
         return f"torchaudio.transforms.MFCC({rate}, n_mfcc={dim}, melkwargs={arguments})(waveform)"
-    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={dim}, {_format_arguments(_list_librosa_arguments(model))})"
+    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={dim}, {_format_arguments(_make_librosa_arguments(model))})"
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features with default frames and preemphasis, or "" if no call fits a model."""
+    """Return the call of python_speech_features that computes a model's features, or "" if there is none.
+
+    The frames, the preemphasis and the highest frequency must be those of the library's defaults.
+    """
     is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:
