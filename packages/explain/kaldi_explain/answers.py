@@ -26,9 +26,6 @@ from kaldi_explain.settling import Places, Settled
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import Budget
 
-# Numbers that a map fits to the array: a slope and an offset for each column, or else for all columns a slope, an
-# offset, and two limits to which the features are clipped.
-FITTED_NUMBERS_PER_COLUMN, FITTED_NUMBERS_IN_ALL = 2, 4
 MIN_EXPLAINED_COLUMNS = 0.25  # Smallest share of the columns that must be explained to leave out all other columns.
 MAX_NOISE_STD = 20  # Standard deviation of noise in steps of 16-bit samples. Louder noise would be audible.
 # Smallest ratio of the costs with another value and with the found value of an option for which the option is certain.
@@ -145,9 +142,9 @@ def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
     There must be at least 20 more explained values than numbers that the map fits to the array. The features must also
     follow the variation of these values: they must leave less than 0.1 of the array's spread unexplained.
     """
+    # A map fits a slope and an offset for each column, or a slope, an offset and two clipping limits for all columns.
     has_column_numbers = settled.fit.word_count >= fits.COLUMN_WORDS
-    column_numbers = FITTED_NUMBERS_PER_COLUMN * int(is_explained.any(0).sum())
-    free_count = int(is_explained.sum()) - (column_numbers if has_column_numbers else FITTED_NUMBERS_IN_ALL)
+    free_count = int(is_explained.sum()) - (2 * int(is_explained.any(0).sum()) if has_column_numbers else 4)
     return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_explained) < THRESHOLDS.partial
 
 
@@ -268,10 +265,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
 
 
 def _measure_from_median(differences: Doubles) -> Doubles:
-    """Return the distance of each value (frames, columns) from the median of its column.
-
-    The distance does not depend on constants that a normalization adds to the columns.
-    """
+    """Return the distance of each value (frames, columns) from its column's median, which a normalization may shift."""
     return np.abs(differences - np.median(differences, axis=0))
 
 

@@ -57,9 +57,7 @@ PLAIN = Arrangement("", slice(None))
 
 
 def repair_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
-    """Convert features to doubles with two axes, and restore the order of the bytes if it was swapped.
-
-    Axes of length 1 are removed until two axes remain.
+    """Convert features to doubles, remove axes of length 1 until two axes remain, and restore swapped bytes.
 
     Returns:
         Descriptions of the repairs, ["bytes of the numbers swapped"] or []; and the features (frames, dim).
@@ -228,10 +226,7 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Return rows of ``stack`` successive frames (frames, columns) each, without padding.
-
-    A row begins ``stride`` frames after the previous row. Frames at the end that do not fill a row are left out.
-    """
+    """Return rows of ``stack`` successive frames, with ``stride`` frames from row to row, and without padding."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
@@ -261,10 +256,7 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append deltas of the orders 1 to ``order``, with ``window`` frames on each side, to features (frames, columns).
-
-    Unlike in Kaldi, an order is computed from the order before, whose first and last frames are repeated as padding.
-    """
+    """Append deltas of the orders 1 to ``order`` to features. Each order is computed from the padded order before."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -272,10 +264,7 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features with Kaldi's deltas of order ``order``, without lower orders.
-
-    A delta of order 1 is computed from ``window`` frames on each side.
-    """
+    """Return the arrangement that replaces features with their deltas of order ``order``, without lower orders."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -289,13 +278,12 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if an array (frames, columns) has more than 20 frames, and the means of its columns are near 0.
+    """Return True if an array (frames, columns) has more than 20 frames, and over 90% of its columns have small means.
 
-    The mean of a column of deltas is small, because their sum is about the difference between the first and the last
-    frame of the features. More than 90% of the means must be smaller than 0.15 standard deviations of their column.
+    The mean of deltas is small, because their sum is about the difference between the last and the first frame.
     """
-    is_near_zero = np.abs(target.mean(0)) < 0.15 * target.std(0)
-    return bool(len(target) > 20 and is_near_zero.mean() > 0.9)
+    is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
+    return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
@@ -313,16 +301,13 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):
         make = functools.partial(_make_sliding_arrangement, center=center, norm_vars=norm_vars)
-        yield _find_best_window(make, sample, goal, start)
+        yield _fit_window(make, sample, goal, start)
     yield Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     for center in (True, False):
-        make = functools.partial(_make_truncated_arrangement, center=center)
-        yield _find_best_window(make, sample, goal, start)
+        yield _fit_window(functools.partial(_make_truncated_arrangement, center=center), sample, goal, start)
 
 
-def _find_best_window(
-    make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int
-) -> Arrangement:
+def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
     """Return ``make(window)`` for the window length in frames with which the features are closest to ``target``.
 
     The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After the lengths

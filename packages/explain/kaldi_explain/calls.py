@@ -55,10 +55,7 @@ def _is_stft(model: FeatureModel, unit: float) -> bool:
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
-    """Return librosa's ``pad_mode`` for centered frames, or "" for frames without padding (``center=False``).
-
-    Return None for frames that librosa and torchaudio cannot cut out of the audio.
-    """
+    """Return librosa's ``pad_mode`` for centered frames, "" for frames without padding, or None for other frames."""
     if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _has_full_frames(model)):
         return ""
     mode, _, suffix = model.padding.partition("-")
@@ -76,10 +73,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of librosa and torchaudio for frames, by name. Lengths are in samples.
-
-    ``win_length`` is left out if it is ``n_fft``, and ``pad_mode`` if it is ``default_mode``.
-    """
+    """Return arguments of librosa and torchaudio for frames, in samples. ``default_mode`` is the default padding."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _has_full_frames(model):
         arguments["win_length"] = model.size
@@ -89,10 +83,7 @@ def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return arguments named ``low`` and ``high`` for the lowest and highest frequency of the mel filters in Hz.
-
-    0 Hz and the Nyquist frequency are left out, because they are the defaults of librosa and torchaudio.
-    """
+    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, without the defaults 0 and Nyquist."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -100,10 +91,7 @@ def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _has_torchaudio_defaults(model: FeatureModel) -> bool:
-    """Return True if a model pads by reflection and, unless it is a spectrogram, has mel filters triangular in Hz.
-
-    These are defaults of torchaudio. librosa pads with zeros, and has Slaney's filters.
-    """
+    """Return True if a model has torchaudio's padding and, unless it is a spectrogram, torchaudio's mel filters."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -133,13 +121,11 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -
         return ""
     power = {} if is_power else {"power": 1.0}
     if _has_torchaudio_defaults(model) and not is_decibels:
-        arguments = (
-            _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
-        )
-        return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments | power)})(waveform)"
-    call = (
-        f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(_make_librosa_arguments(model) | power)})"
-    )
+        arguments = _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max")
+        arguments |= {"n_mels": bins} | power
+        return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments)})(waveform)"
+    arguments = _make_librosa_arguments(model) | power
+    call = f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(arguments)})"
     return f"librosa.power_to_db({call})" if is_decibels else call
 
 
@@ -162,10 +148,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features that computes a model's features, or "" if there is none.
-
-    The frames, the preemphasis and the highest frequency must be those of the library's defaults.
-    """
+    """Return the call of python_speech_features, with default frames, that computes a model's features, or ""."""
     is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:
