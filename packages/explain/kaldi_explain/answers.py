@@ -28,8 +28,7 @@ from kaldi_explain.work import Budget
 
 MIN_EXPLAINED_COLUMNS = 0.25  # Smallest share of the columns that must be explained to leave out all other columns.
 MAX_NOISE_STD = 20  # Standard deviation of noise in steps of 16-bit samples. Louder noise would be audible.
-# Smallest ratio of the costs with another value and with the found value of an option for which the option is certain.
-CERTAIN_COST_RATIO = 1.5
+CERTAIN_COST_RATIO = 1.5  # The value of an option is certain if any other value increases the cost by this factor.
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,9 @@ def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, toleranc
     """Return the answer of a search: the parts of the array that its best features explain, and causes of the others.
 
     If the features are certain, columns beside them may be pitch. If the features are not certain, noise may explain
-    the difference, and the answer tells certain options from guesses.
-
-    Args:
-        finder: the search.
-        attempt: the best attempt of the search.
-        settled: the candidate of ``attempt``, after the open options and the steps from its features were chosen.
-        tolerance: largest difference that counts as explained, in the units of the array.
+    the difference, and the answer tells certain options from guesses. ``attempt`` is the best attempt of the search,
+    and ``settled`` its candidate after all open options, and the steps from its features to the array, were chosen.
+    ``tolerance`` is the largest difference that counts as explained, in the units of the array.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -113,19 +108,18 @@ def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
         return answer
     settled = _focus_on_columns(settled, sheet, tolerance)
     places = settling.find_places(settled, sheet, tolerance)
-    is_certain = _is_certain(settled, places.deviations, tolerance)
-    share = f"{settled.measure_unexplained():.2g} of the spread"
-    unexplained = places.deviations.unexplained if is_certain else [share]
+    is_certain, unexplained = _is_certain(settled, places.deviations, tolerance), places.deviations.unexplained
+    if not is_certain:
+        unexplained = [f"{settled.measure_unexplained():.2g} of the spread"]
     return replace(answer, settled=settled, places=places, is_certain=is_certain, unexplained=unexplained)
 
 
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
-    """Return True if features explain at least 90% of the array's values, and chance cannot be the reason.
+    """Return True if features explain 90% of the values that ``deviations.compared`` selects, and chance does not.
 
-    Only the values that ``deviations.compared`` selects count. A value is explained if it differs from the features by
-    at most 30 times the tolerance, plus the rounding error of stored numbers. The residual of the explained values
-    (:func:`fits.measure_residual`) must also be within the tolerance. If ``settled`` names a rounding as the reason of
-    the differences, every value counts as explained.
+    A value is explained if it differs from the features by at most 30 times the tolerance, plus the rounding error of
+    stored numbers. The residual of these values (:func:`fits.measure_residual`) must also be within the tolerance. If
+    ``settled`` names a rounding as the reason of the differences, every value counts as explained.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
@@ -149,33 +143,27 @@ def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask (columns,) of the array's columns that are computed from the features, or are constant.
-
-    A column is constant if it has the same value in all rows that depend on the audio.
-    """
-    covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
+    """Return the mask (columns,) of columns that are computed from features, or constant where rows depend on audio."""
+    is_covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     # An arrangement with a name, such as stacked frames, computes all columns from the features.
-    covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
-    return covered
+    is_covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
+    return is_covered
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows of the array come before the first frame of the features and after the last frame.
-
-    Padding is not counted: the rows after the last row that depends on the audio, and all rows at the start that do not
-    depend on it.
-    """
+    """Describe how many rows of the array precede and follow those of the features, without padding at the ends."""
+    rows_before = np.flatnonzero(sheet.rows[: settled.row])
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
-    counts = {"end": int(rows_after[-1]) + 1 if len(rows_after) else 0, "start": int(sheet.rows[: settled.row].sum())}
-    return fits.describe_frame_counts(counts)
+    count_before = settled.row - int(rows_before[0]) if len(rows_before) else 0
+    count_after = int(rows_after[-1]) + 1 if len(rows_after) else 0
+    return fits.describe_frame_counts({"end": count_after, "start": count_before})
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
     """Yield candidates whose unchanged features, without noise and normalization, are compared with the array.
 
-    They are the candidates of ``attempt`` and of the first two starts of the search that have the same sheet. Each one
-    is followed by variations whose frames lie elsewhere, with ``snip_edges=True`` and without padding. Candidates that
-    cannot be compared with the array are skipped.
+    They are the candidates of ``attempt``, and of the first two starts of the search if they have the same sheet. Each
+    is followed by variations with other frame positions, ``snip_edges=True`` and no padding.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
@@ -214,11 +202,10 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the features to the array again, without the columns of the array that they do not explain.
+    """Fit the features to the array again, without the columns that no offset and scale turn into the array's columns.
 
-    The features explain a column if an offset and a scale turn them into it. Return ``settled`` unchanged if they
-    explain all compared columns or fewer than a quarter of them, or if the residual of the new fit is above
-    ``tolerance``.
+    Return ``settled`` unchanged if no column would be left out, or more than three quarters, or if the residual of the
+    new fit is above ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -235,9 +222,8 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
     """Describe noise on the samples that explains the difference between features and array, or return "".
 
-    The description states the standard deviation of the noise relative to the scaled samples. Kaldi's default is 1. The
-    standard deviation is adapted in five iterations, so that the noise changes the features as much as they differ from
-    the array.
+    The standard deviation of the noise is adapted in five iterations, so that the noise changes the features as much as
+    they differ from the array. It refers to the scaled samples, and Kaldi's default is 1.
     """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
@@ -299,6 +285,8 @@ def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple
         variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
         costs = map(attempt.search.measure_cost, budget.limit(variations))
         is_changed = final.get(name) != candidate.get(name)
-        if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
+        # The budget is checked again, because it may end before all values have been tried.
+        is_guess = is_changed or budget.is_settling_over() or any(cost < limit for cost in costs)
+        if is_guess or budget.is_settling_over():
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

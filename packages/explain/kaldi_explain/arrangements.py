@@ -153,9 +153,7 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 
     At most four places are named. The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
-    places = [
-        (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
-    ]
+    places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
     shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
     count = int(wrong.sum())
     return f"{count} value{'s' * (count > 1)} ({shown}{'; ...' * (count > THRESHOLDS.named)})"
@@ -246,8 +244,8 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
             continue
         options = DeltaOptions(delta_order=order, delta_window=window)
         deltas = add_deltas(target[:, :dim], options)
-        max_distance = 10 * THRESHOLDS.same  # Rounding errors have a larger share in deltas, which are differences.
-        if measure_distance(deltas[edge:-edge], target[edge:-edge]) < max_distance:
+        # Rounding errors have a larger share in deltas, which are small differences.
+        if measure_distance(deltas[edge:-edge], target[edge:-edge]) < 10 * THRESHOLDS.same:
             words, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
             yield Arrangement(words, block, functools.partial(add_deltas, options=options))
             append = functools.partial(_append_torchaudio_deltas, order=order, window=window)

@@ -94,10 +94,7 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
 
 
 def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubles]:
-    """Return descriptions of the padding rows at the end and at the start of an array, and the array without them.
-
-    Only rows of an array with more than the ``frame_count`` frames of the features count as padding.
-    """
+    """Return descriptions of the padding rows of an array (:func:`_count_padding`), and the array without them."""
     words = []
     for where, direction in (("end", 1), ("start", -1)):
         if padding := _count_padding(target[::direction], frame_count):
@@ -118,10 +115,7 @@ def _count_padding(target: Doubles, frame_count: int) -> int:
 
 
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
-    """Yield arrangements that may turn features into ``target``, both (frames, columns), the simplest first.
-
-    They leave features unchanged, stack or skip frames, select or reorder columns, normalize, or compute deltas.
-    """
+    """Yield arrangements that may turn features into ``target``, from unchanged features to means and deltas."""
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)

@@ -18,14 +18,10 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes an explained array.
 
-    In the call, ``y`` and ``waveform`` are samples in -1 to 1, and ``samples`` are on the scale of the recording.
-    Return "" if no call is known.
-
-    Args:
-        model: the features that explain the array.
-        unit: factor that scales the samples of the recording to -1 to 1.
-        steps: descriptions of the steps from the features to the array. All calls except those of
-            python_speech_features return (dim, frames), so "transposed" must be one of the steps.
+    The array consists of the features of ``model`` after ``steps``. ``unit`` is the factor that scales the samples of
+    the recording to -1 to 1. In the call, ``y`` and ``waveform`` are samples in -1 to 1, and ``samples`` are those of
+    the recording. Calls return (dim, frames), or (frames, dim) for python_speech_features. Return "" if no call is
+    known.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)

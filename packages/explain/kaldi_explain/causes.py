@@ -58,7 +58,7 @@ class WrongResult:
 
     @property
     def requested_model(self) -> FeatureModel | None:
-        """The features that the options ask for. None for other programs and for inputs that are not int16 audio."""
+        """The features that the options ask for. None for other outputs than features, and inputs other than int16."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
