@@ -43,7 +43,7 @@ class Relation:
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the steps that turn ``features`` into ``target``, or ``target`` into ``features``.
+    """Return the relation that turns ``features`` into ``target``, or else ``target`` into ``features``.
 
     Relations with a residual of at most ``tolerance`` are preferred to all others, then relations that turn
     ``features`` into ``target``, and then the relation with the lowest cost. Both arrays have the shape (frames,
@@ -119,7 +119,7 @@ def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangeme
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
-    for ratio in range(2, 11):
+    for ratio in range(2, 11):  # At least one frame in ten is kept.
         if abs(len(features) / ratio - len(target)) <= 1:
             select_frames = operator.itemgetter(slice(None, None, ratio))
             yield Arrangement(f"one frame in {ratio}", all_columns, select_frames, ratio)

@@ -69,7 +69,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return arguments of librosa and torchaudio for frames, in samples. ``default_mode`` is the default padding."""
+    """Return frame arguments of librosa and torchaudio, in samples. A ``pad_mode`` of ``default_mode`` is left out."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _has_full_frames(model):
         arguments["win_length"] = model.size
@@ -109,8 +109,8 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -
     is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
         return ""
-    frames = (model.fft_points, model.shift, _get_pad_mode(model))
-    if model.get("use_log_fbank") and step == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
+    has_whisper_frames = (model.fft_points, model.shift, _get_pad_mode(model)) == (400, 160, "reflect")
+    if model.get("use_log_fbank") and step == WHISPER and is_db_80 and has_whisper_frames:
         return f"transformers.WhisperFeatureExtractor(feature_size={bins})(y, sampling_rate={rate})"
     is_decibels = model.get("use_log_fbank") and step == DECIBELS and is_db_80 and is_power
     if not is_decibels and (model.get("use_log_fbank") or step):
@@ -145,9 +145,9 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
     """Return the call of python_speech_features, with default frames, that computes a model's features, or ""."""
-    is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
-    frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
-    if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:
+    defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
+    defaults |= {"high_freq": 0.0, "warp": 1.0}
+    if any(model.get(name) != value for name, value in defaults.items()):
         return ""
     bins, rate = model.get("num_mel_bins"), int(model.rate)
     arguments = {"samplerate": rate, "nfilt": bins, "nfft": model.fft_points}

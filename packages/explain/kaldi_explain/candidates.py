@@ -89,12 +89,12 @@ class Candidate(FeatureModel):
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate without a factor of the samples, a floor, an added number and a limited range in dB."""
+        """Return this candidate with unscaled samples, and without a floor, an added number and a limited range."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        """Options and attributes that identify the candidate."""
+        """Tuple of all options and attributes, by which caches tell candidates apart."""
         attributes = (getattr(self, name) for name in self.__dataclass_fields__ if name != "options")
         return (*sorted(self.options.items()), *attributes)
 

@@ -58,7 +58,7 @@ class WrongResult:
 
     @property
     def requested_model(self) -> FeatureModel | None:
-        """The features that the options ask for. None for other outputs than features, and inputs other than int16."""
+        """The features that the options ask for. None if the result should not be features of int16 audio."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
@@ -87,7 +87,7 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" if at most the number of frames of features is wrong."""
+        """Describe a wrong shape of the result. Return "" if it is right except for a number of feature frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -112,7 +112,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return errors, relative for magnitudes above 1. The error of NaN or of a wrong infinity is infinite."""
+        """Return errors of ``result``, relative to features above 1. NaN and wrong infinities have infinite errors."""
         with np.errstate(all="ignore"):
             errors = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         errors[~np.isfinite(errors)] = np.inf
@@ -129,6 +129,7 @@ class WrongResult:
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
         fit = fits.find_simplest_map(features, result, self.tolerance)
+        # As in explain, the tolerance is proportionally larger for features above 100.
         limit = self.tolerance * max(1.0, float(np.abs(result).max()) / 100)
         return None if fit.word_count >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
@@ -170,9 +171,9 @@ class Cause:
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
-        """Return True if the changes and the map of this cause also turn the requested model into ``wrong_result``.
+        """Return True if the changes and the map of this cause also explain ``wrong_result``.
 
-        The numbers of the map may differ. A cause without changes and map explains no other result.
+        The numbers of the map may differ. Return False without changes and map, or without a requested model.
         """
         requested = wrong_result.requested_model
         if requested is None or (not self.changes and not self.map_name):
@@ -251,7 +252,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
         return Cause(name, changes={})  # With changes, the key keeps the number that tells compression methods apart.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
-    # Errors of rounding may be larger in a few values, such as logarithms of quiet bins.
+    # Rounding errors may be larger in a few values, such as logarithms of quiet bins.
     if not shape and wrong_result.is_explained_by(requested, max_ratio=30, min_share=0.95):
         return Cause(ROUNDING)
     cause = _find_ignored_options(wrong_result, requested) or _find_wrong_order(wrong_result)
@@ -318,9 +319,9 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
     """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
 
-    The search begins with the input, or with Kaldi's output if there is no requested model. Return None if it does not
-    explain all frames that Kaldi computes, or if it explains fewer than 20 frames by steps after the features, which
-    almost any result would fit.
+    The result is explained by the input, or by Kaldi's output if there is no requested model. Return None if not all
+    frames that Kaldi computes are explained. Steps after the features do not count for fewer than 20 frames, because
+    some steps would fit almost any result.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
@@ -385,7 +386,7 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the changes of the requested model that are needed to explain a result.
 
-    If ``changes`` do not explain the result, a map (:meth:`WrongResult.describe_map`) may explain it after fewer.
+    If ``changes`` explain the result only with a map (:meth:`WrongResult.describe_map`), so may fewer changes.
     """
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
@@ -432,14 +433,14 @@ def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Yield causes named "not explained", each for results of one program with its most frequent option in common."""
+    """Group results by program and most frequent option, and yield a cause named "not explained" for each group."""
     while unexplained:
         program = unexplained[0].options["program"]
-        same = [wrong for wrong in unexplained if wrong.options["program"] == program]
-        settings = {wrong.id: wrong.requested_model.list_settings() if wrong.requested_model else [] for wrong in same}
-        counts = Counter(setting for wrong in same for setting in settings[wrong.id])
+        peers = [wrong for wrong in unexplained if wrong.options["program"] == program]
+        settings = {wrong.id: wrong.requested_model.list_settings() if wrong.requested_model else [] for wrong in peers}
+        counts = Counter(setting for wrong in peers for setting in settings[wrong.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
-        group = [wrong for wrong in same if setting in settings[wrong.id]] or same
+        group = [wrong for wrong in peers if setting in settings[wrong.id]] or peers
         yield Cause(f"not explained, {program}{setting and ' with '}{setting}", [wrong.id for wrong in group])
         unexplained = [wrong for wrong in unexplained if wrong not in group]
 
