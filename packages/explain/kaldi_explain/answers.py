@@ -108,9 +108,8 @@ def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
         return answer
     settled = _focus_on_columns(settled, sheet, tolerance)
     places = settling.find_places(settled, sheet, tolerance)
-    is_certain, unexplained = _is_certain(settled, places.deviations, tolerance), places.deviations.unexplained
-    if not is_certain:
-        unexplained = [f"{settled.measure_unexplained():.2g} of the spread"]
+    is_certain, share = _is_certain(settled, places.deviations, tolerance), settled.measure_unexplained()
+    unexplained = places.deviations.unexplained if is_certain else [f"{share:.2g} of the spread"]
     return replace(answer, settled=settled, places=places, is_certain=is_certain, unexplained=unexplained)
 
 

@@ -59,11 +59,8 @@ PLAIN = Arrangement("", slice(None))
 def repair_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     """Convert features to doubles, remove axes of length 1 until two axes remain, and restore swapped bytes.
 
-    Returns:
-        Descriptions of the repairs, ["bytes of the numbers swapped"] or []; and the features (frames, dim).
-
-    Raises:
-        FeatureError: the array is not numeric, does not have two dimensions, is empty, or contains NaN or infinity.
+    Return descriptions of the repairs, ["bytes of the numbers swapped"] or [], and the features (frames, dim). Raise
+    FeatureError if the array is not numeric, does not have two axes, is empty, or contains NaN or infinity.
     """
     try:
         array, repairs = np.asarray(features), list[str]()
@@ -130,8 +127,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
     A row that equals a neighboring row, or whose values are equal in all columns that vary, was masked or padded, or is
-    digital silence. A column does not depend on audio if it is constant in the selected rows, or in all rows if no row
-    is selected.
+    digital silence. A column that is constant in all other rows, or in the whole array, does not depend on audio.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -254,7 +250,7 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append deltas of the orders 1 to ``order`` to features. Each order is computed from the padded order before."""
+    """Append deltas of all orders up to ``order``, each computed from the padded order before, to features."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -406,8 +402,7 @@ class Storage:
     Attributes:
         words: description of the rounding as the only element, or [] without rounding.
         step: largest difference between ``values`` and the numbers before rounding.
-        values: the array (frames, columns). A number that was rounded toward zero is moved to the middle of the
-            interval of numbers that are rounded to it.
+        values: the array (frames, columns). Numbers that were rounded toward zero are moved to the middle of a step.
     """
 
     words: list[str]
@@ -445,9 +440,9 @@ def _make_storage(values: Doubles, words: str, step: float) -> Storage:
 def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
     """Return the storage of integers ``target`` (frames, columns) that were rounded to nearest or toward zero.
 
-    ``words`` and ``step`` describe rounding to nearest. Rounding toward zero, as most languages convert to integers,
-    turns all numbers between -1 and 1 into zero. Zeros are then about twice as frequent as each of -2, -1, 1 and 2. If
-    one of these four is rare, the rounding is unknown, and the storage has the larger error of rounding toward zero.
+    ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
+    about twice as frequent as each of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. If one of these
+    four is rare, the rounding is unknown, and the storage has the larger error of rounding toward zero.
     """
     zero_count, *other_counts = [int(np.sum(target == number)) for number in (0, -2, -1, 1, 2)]
     is_certain = min(other_counts) >= 10

@@ -15,8 +15,6 @@ from kaldi_explain import arrangements, fits
 from kaldi_explain.arrangements import Arrangement
 from kaldi_explain.thresholds import THRESHOLDS
 
-MAX_EXTRA_ROWS = 4  # Number of rows that an array may have in addition to the features without counting as padded.
-
 
 @dataclass(frozen=True)
 class Relation:
@@ -106,12 +104,12 @@ def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubl
 def _count_padding(target: Doubles, frame_count: int) -> int:
     """Return the number of padding rows at the end of an array: rows equal to the last one, or filled with its value.
 
-    Return 0 if one row or every row is padding, or if the array has at most ``MAX_EXTRA_ROWS`` rows more than the
-    ``frame_count`` frames of the features.
+    Return 0 if one row or every row is padding, or if the array has at most four rows more than the ``frame_count``
+    frames of the features, because a few additional rows may be real frames.
     """
     padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
     count = max(len(target) if mask.all() else int(np.argmin(mask[::-1])) for mask in padding_masks)
-    return count if len(target) - frame_count > MAX_EXTRA_ROWS and 1 < count < len(target) else 0
+    return count if len(target) - frame_count > 4 and 1 < count < len(target) else 0
 
 
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:

@@ -120,9 +120,8 @@ class Candidate(FeatureModel):
 
     def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise whose standard deviation is one step of 16-bit samples."""
-        # Without a window, this is the expected power of each bin of the spectrum and the expected energy of a frame.
-        energy = self.size * (self.source.full_scale / 32768) ** 2
-        power = np.full((1, self.fft_points // 2 + 1), energy)
+        # Without a window, the expected power of each bin of the spectrum, and the energy of a frame, are equal.
+        power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
         return self.reorder(self.finish_features(power, power[:, 0]))
 
     def list_framings(self) -> list[Candidate]:

@@ -319,9 +319,8 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
     """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
 
-    The result is explained by the input, or by Kaldi's output if there is no requested model. Return None if not all
-    frames that Kaldi computes are explained. Steps after the features do not count for fewer than 20 frames, because
-    some steps would fit almost any result.
+    Without a requested model, search for the steps from Kaldi's output to the result. Return None if more is left than
+    additional frames, or if fewer than 20 frames need steps after the features, because some steps would always fit.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
@@ -343,9 +342,8 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
 def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
     """Return the settings in which the front end of ``explanation`` differs from the requested features as the cause.
 
-    If these settings alone do not explain the result, the cause also names a map of the features, or the steps of the
-    explanation. If nothing differs, the cause names the wrong values. For another kind of features, the cause is the
-    description of the front end.
+    If the settings do not suffice, the cause also names a map of the features, or the steps of the explanation. If
+    nothing differs, it names the wrong values. For another kind of features, it describes the whole front end.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
@@ -384,10 +382,7 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 
 
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of the requested model that are needed to explain a result.
-
-    If ``changes`` explain the result only with a map (:meth:`WrongResult.describe_map`), so may fewer changes.
-    """
+    """Return the changes of the requested model that are needed to explain a result, if necessary with a map."""
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}
