@@ -176,7 +176,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Name the Kaldi program whose pitch features are the array's columns with the indices ``columns``, or return "".
+    """Name the Kaldi program that computes the array's columns ``columns`` (indices) as pitch, or return "".
 
     The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features. They
     may differ from each column by at most 1% of its standard deviation. If Kaldi refuses these options, return "".

@@ -272,9 +272,10 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if an array (frames, columns) has more than 20 frames, and over 90% of its columns have small means.
+    """Return True if an array (frames, columns) has more than 20 frames, and small means in over 90% of its columns.
 
-    The mean of deltas is small, because their sum is about the difference between the last and the first frame.
+    Means of deltas are small, because the sum of deltas is about the difference between the last and the first frame
+    of the features. A mean counts as small below 0.15 standard deviations of its column.
     """
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
