@@ -98,6 +98,7 @@ def find_reason_against_features(target: Doubles) -> str:
         return f"all values are {levels[0]:g}"
     if not (np.ptp(target, axis=0) > 0).any() or not (np.ptp(target, axis=1) > 0).any():
         return "the values do not change in time, or not between columns"
+    # A small array has few distinct values in any case.
     if len(levels) < THRESHOLDS.distinct_values and target.size > 4 * THRESHOLDS.distinct_values:
         shown = ", ".join(f"{level:g}" for level in levels[:4]) + ", ..." * (len(levels) > 4)
         return f"it has {len(levels)} distinct values ({shown}), as masks, labels and decisions do"
@@ -158,7 +159,7 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 def list_arrangements(target: Doubles) -> list[Arrangement]:
     """Return the arrangements of stacked frames and of deltas that fit an array (frames, columns).
 
-    If none fits, return the arrangements of joined frames that the array suggests, and then :data:`PLAIN`.
+    If none fits, return the arrangements of joined frames that the array may have, and then :data:`PLAIN`.
     """
     derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]

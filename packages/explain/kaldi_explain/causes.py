@@ -23,9 +23,9 @@ from kaldi_explain.options import TABLE, list_values
 from kaldi_explain.thresholds import THRESHOLDS
 
 Array = npt.NDArray[Any]
-FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
+FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")  # A step that only counts frames.
 ROUNDING = "rounding errors in a few values"
-LEVELS = {"floor", "added", "span", "energy_floor"}
+LEVELS = {"floor", "added", "span", "energy_floor"}  # Options that affect only quiet cells.
 # Mistakes in reading 16-bit samples: functions that convert the right samples (T,) to the wrong samples.
 SAMPLES: dict[str, Callable[[Array], Array]] = {
     "absolute values of the samples": lambda samples: np.abs(samples.astype(np.int32)),
