@@ -54,7 +54,7 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer of a search: the parts of the array that its best features explain, and causes of the others.
+    """Return the answer of a search: the parts of the array that its best features explain, and causes of others.
 
     If the features are certain, columns beside them may be pitch. If the features are not certain, noise may explain
     the difference, and the answer tells certain options from guesses. ``attempt`` is the best attempt of the search,

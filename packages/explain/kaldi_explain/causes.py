@@ -319,8 +319,8 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
     """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
 
-    Without a requested model, search for the steps from Kaldi's output to the result. Return None if more is left than
-    additional frames, or if fewer than 20 frames need steps after the features, because some steps would always fit.
+    Without a requested model, search for the steps from Kaldi's output to the result. Return None if frames other
+    than additional ones are left, or if fewer than 20 frames need steps after the features, of which some always fit.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
@@ -361,7 +361,7 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
 
 
 def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: FeatureModel) -> dict[str, Any]:
-    """Return the options and attributes of ``variant`` that differ from the requested model, with the best padding."""
+    """Return the options in which ``variant`` differs from the requested model, if possible with a padding that fits."""
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
