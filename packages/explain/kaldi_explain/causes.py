@@ -361,7 +361,7 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
 
 
 def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: FeatureModel) -> dict[str, Any]:
-    """Return the options in which ``variant`` differs from the requested model, if possible with a padding that fits."""
+    """Return the options in which ``variant`` differs from the requested model, if possible with a fitting padding."""
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
