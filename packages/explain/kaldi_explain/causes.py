@@ -319,8 +319,9 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
     """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
 
-    Without a requested model, search for the steps from Kaldi's output to the result. Return None if frames other
-    than additional ones are left, or if fewer than 20 frames need steps after the features, of which some always fit.
+    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search does not
+    explain the result except for additional frames, or explains fewer than 20 frames only with steps after the
+    features, because some steps fit almost any short result.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
