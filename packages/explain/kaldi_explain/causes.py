@@ -319,8 +319,8 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
     """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
 
-    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search does not
-    explain the result except for additional frames, or explains fewer than 20 frames only with steps after the
+    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search fails
+    to explain the result apart from additional frames, or explains fewer than 20 frames only with steps after the
     features, because some steps fit almost any short result.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
