@@ -26,18 +26,22 @@ from kaldi_explain.settling import Places, Settled
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import Budget
 
+MIN_EXPLAINED_COLUMNS = 0.25  # Smallest share of the columns that must be explained to leave out all other columns.
+MAX_NOISE_STD = 20  # Standard deviation of noise in steps of 16-bit samples. Louder noise would be audible.
+CERTAIN_COST_RATIO = 1.5  # The value of an option is certain if any other value increases the cost by this factor.
+
 
 @dataclass(frozen=True)
 class Answer:
-    """A settled candidate, and the further steps and remarks of an answer.
+    """The features that are closest to an array, and the parts of the array that they explain.
 
     Attributes:
-        settled: the candidate, with all steps from its features to the array.
-        places: places that the features do not give.
-        is_certain: True if the features give all but a few named places of the array.
-        words: descriptions of further steps: rounding, noise, pitch.
-        unexplained: descriptions of the part that is not explained.
-        certain, guessed: descriptions of the options, if they were not verified.
+        settled: the features, with all steps from the audio to the array.
+        places: places where the array differs from the features.
+        is_certain: True if the features explain nearly all values of the array, and chance cannot be the reason.
+        words: descriptions of further steps: rounding, noise, pitch. "" stands for no step.
+        unexplained: descriptions of the parts of the array that are not explained.
+        certain, guessed: descriptions of the certain and the uncertain options. Both are empty if ``is_certain``.
     """
 
     settled: Settled
@@ -50,110 +54,115 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer of a search: its certainty and unexplained places, and pitch in columns without features.
+    """Return the answer of a search: the parts of the array that its best features explain, and causes of others.
 
-    If the answer is not certain, it describes noise that explains the difference, and certain and guessed options.
-    ``attempt`` is the best attempt of the search, and ``settled`` its candidate with all options and later steps.
+    If the features are certain, columns beside them may be pitch. If the features are not certain, noise may explain
+    the difference, and the answer tells certain options from guesses. ``attempt`` is the best attempt of the search,
+    and ``settled`` its candidate after all open options, and the steps from its features to the array, were chosen.
     ``tolerance`` is the largest difference that counts as explained, in the units of the array.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
-    other_columns = np.flatnonzero(~_find_covered_columns(sheet))
     answer = Answer(settled, places, _is_certain(settled, places.deviations, tolerance), [settled.rounding])
     if answer.is_certain:
-        answer = replace(
-            answer, unexplained=[*places.deviations.unexplained, *_describe_unexplained_rows(settled, sheet)]
-        )
+        unexplained = [*places.deviations.unexplained, *_describe_unexplained_rows(settled, sheet)]
+        answer = replace(answer, unexplained=unexplained)
     elif attempt.cost < THRESHOLDS.unlike:
-        answer = _complete_uncertain_answer(finder, attempt, answer, tolerance, is_whole=not len(other_columns))
-    if answer.is_certain and len(other_columns) and not answer.unexplained:
+        answer = _explain_by_noise(finder, attempt, answer, tolerance) or _explain_part(attempt, answer, tolerance)
+    if not answer.is_certain:
+        certain, guessed = _split_settings(attempt, answer.settled.candidate, finder.budget)
+        return replace(answer, certain=certain, guessed=guessed)
+    other_columns = np.flatnonzero(~_find_covered_columns(sheet))
+    if len(other_columns) and not answer.unexplained:
         pitch = _describe_pitch(settled, sheet, other_columns)
         unexplained = [] if pitch else [arrangements.describe_spans(other_columns, "column")]
         answer = replace(answer, words=[*answer.words, pitch], unexplained=unexplained)
-    if not answer.is_certain:
-        certain, guessed = _split_settings(attempt, answer.settled.candidate, finder.budget)
-        answer = replace(answer, certain=certain, guessed=guessed)
     return answer
 
 
-def _complete_uncertain_answer(
-    finder: Finder, attempt: Attempt, answer: Answer, tolerance: float, *, is_whole: bool
-) -> Answer:
-    """Return the answer for features that explain only a part of the array.
+def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, tolerance: float) -> Answer | None:
+    """Return the answer with the first candidate that differs from the array as if by noise, or None if none does.
 
-    If dithering explains the difference, the answer describes the noise, and stays uncertain. Otherwise, the answer is
-    certain if :func:`_is_certain` accepts the features. If little of the array's variance is unexplained and the
-    arrangement describes all columns (``is_whole`` is True), :func:`_focus_on_columns` first fits the features again.
+    The candidates are ``answer.settled``, and then those of :func:`_list_plain_candidates`. The answer stays uncertain,
+    because the random numbers of the noise are unknown.
     """
-    sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
-    alternatives = itertools.chain([settled], _list_plain_candidates(finder, attempt))
+    alternatives = itertools.chain([answer.settled], _list_plain_candidates(finder, attempt))
     for alternative in itertools.takewhile(lambda _: not finder.budget.is_settling_over(), alternatives):
         if noise := _describe_dithering(alternative, finder.budget):
-            places = settling.find_places(alternative, sheet, tolerance)
+            places = settling.find_places(alternative, attempt.search.sheet, tolerance)
             unexplained = ["noise, which has no seed that is known"]
             return replace(answer, settled=alternative, places=places, words=[noise], unexplained=unexplained)
-    max_share = THRESHOLDS.partial
-    if is_whole and settled.measure_unexplained() < max_share and attempt.cost < max_share:
-        settled = _focus_on_columns(settled, sheet, tolerance)
-        unexplained = [f"{settled.measure_unexplained():.2g} of the spread"]
+    return None
+
+
+def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
+    """Return the answer after fitting uncertain features only to the columns of the array that they explain.
+
+    The answer may then be certain. Return ``answer`` unchanged if the features leave more than ``THRESHOLDS.partial``
+    of the array's spread unexplained, or if not all of its columns are computed from features or constant.
+    """
+    sheet, settled = attempt.search.sheet, answer.settled
+    is_near = max(settled.measure_unexplained(), attempt.cost) < THRESHOLDS.partial
+    if not is_near or not _find_covered_columns(sheet).all():
+        return answer
+    settled = _focus_on_columns(settled, sheet, tolerance)
     places = settling.find_places(settled, sheet, tolerance)
-    if _is_certain(settled, places.deviations, tolerance):
-        return replace(
-            answer, settled=settled, places=places, is_certain=True, unexplained=places.deviations.unexplained
-        )
-    return replace(answer, settled=settled, places=places, unexplained=unexplained)
+    is_certain, share = _is_certain(settled, places.deviations, tolerance), settled.measure_unexplained()
+    unexplained = places.deviations.unexplained if is_certain else [f"{share:.2g} of the spread"]
+    return replace(answer, settled=settled, places=places, is_certain=is_certain, unexplained=unexplained)
 
 
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
-    """Return True if features give all of an array except for named places, and chance cannot explain the result.
+    """Return True if features explain 90% of the values that ``deviations.compared`` selects, and chance does not.
 
-    At most a tenth of the values that ``deviations.compared`` selects may differ by more than the rounding error of
-    stored numbers plus 30 times the tolerance. The residual of the other values must be within the tolerance. If a
-    named rounding explains the differences, they may have any size.
+    A value is explained if it differs from the features by at most 30 times the tolerance, plus the rounding error of
+    stored numbers. The residual of these values (:func:`fits.measure_residual`) must also be within the tolerance. If
+    ``settled`` names a rounding as the reason of the differences, every value counts as explained.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
-    is_right = deviations.compared & (difference <= limit)
-    if not is_right.any() or is_right.sum() < (1 - THRESHOLDS.few_cells) * deviations.compared.sum():
+    is_explained = deviations.compared & (difference <= limit)
+    if not is_explained.any() or is_explained.sum() < (1 - THRESHOLDS.few_cells) * deviations.compared.sum():
         return False
-    residual = fits.measure_residual(difference[is_right], np.zeros(int(is_right.sum())), settled.step)
-    return (residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled, is_right)
+    residual = fits.measure_residual(difference[is_explained], np.zeros(int(is_explained.sum())), settled.step)
+    return (residual <= tolerance or bool(settled.rounding)) and _exceeds_chance(settled, is_explained)
 
 
-def _is_surprising(settled: Settled, is_right: Mask) -> bool:
-    """Return True if chance cannot explain the values that the mask ``is_right`` (frames, columns) selects.
+def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
+    """Return True if chance cannot explain the values that the mask ``is_explained`` (frames, columns) selects.
 
-    There must be at least 20 more right values than fitted numbers, and the root of the share of their variance that
-    the features leave unexplained must be below 0.1.
+    There must be at least 20 more explained values than numbers that the map fits to the array. The features must also
+    follow the variation of these values: they must leave less than 0.1 of the array's spread unexplained.
     """
-    # A map with numbers for each column has a slope and an offset for each. Every other map counts as four numbers: a
-    # slope, an offset, and two limits to which the features are clipped.
-    column_count = int(is_right.any(0).sum())
-    free_count = int(is_right.sum()) - (2 * column_count if settled.fit.word_count >= fits.COLUMN_WORDS else 4)
-    return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_right) < THRESHOLDS.partial
+    # A map fits a slope and an offset for each column, or a slope, an offset and two clipping limits for all columns.
+    has_column_numbers = settled.fit.word_count >= fits.COLUMN_WORDS
+    free_count = int(is_explained.sum()) - (2 * int(is_explained.any(0).sum()) if has_column_numbers else 4)
+    return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_explained) < THRESHOLDS.partial
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask (columns,) of columns that the arrangement describes or that are constant in informative rows."""
-    covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
-    # An arrangement with a name, such as stacked frames, gives all columns.
-    covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
-    return covered
+    """Return the mask (columns,) of columns that are computed from features, or constant where rows depend on audio."""
+    is_covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
+    # An arrangement with a name, such as stacked frames, computes all columns from the features.
+    is_covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
+    return is_covered
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows precede and follow the rows that the features give. Padding beyond them is not counted."""
+    """Describe how many rows of the array precede and follow those of the features, without padding at the ends."""
+    rows_before = np.flatnonzero(sheet.rows[: settled.row])
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
-    counts = {"end": int(rows_after[-1]) + 1 if len(rows_after) else 0, "start": int(sheet.rows[: settled.row].sum())}
-    return fits.describe_frame_counts(counts)
+    count_before = settled.row - int(rows_before[0]) if len(rows_before) else 0
+    count_after = int(rows_after[-1]) + 1 if len(rows_after) else 0
+    return fits.describe_frame_counts({"end": count_after, "start": count_before})
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the candidates of the attempt and of the first two starts of the search, without noise and without a map.
+    """Yield candidates whose unchanged features, without noise and normalization, are compared with the array.
 
-    Each candidate is followed by its variations with other frame positions that have ``snip_edges=True`` and no
-    padding. Candidates of other sheets, and candidates that cannot be compared with the array, are skipped.
+    They are the candidates of ``attempt``, and of the first two starts of the search if they have the same sheet. Each
+    is followed by variations with other frame positions, ``snip_edges=True`` and no padding.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
@@ -161,46 +170,47 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
             candidate = start.candidate.remove_noise()
             framed = map(candidate.change, candidate.list_framing_changes())
             snipped = (other for other in framed if other.get("snip_edges") and not other.padding)
+            # An infinite tolerance accepts the first map, which changes nothing.
             settled = (settling.fit_map(other, sheet, np.inf) for other in (candidate, *snipped))
             yield from filter(None, settled)
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Describe the array's columns ``columns`` (indices) by the Kaldi program that computes them as pitch features.
+    """Name the Kaldi program that computes the array's columns ``columns`` (indices) as pitch, or return "".
 
-    The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features, and are
-    cut to the same frames. Return "" if Kaldi refuses these options, or if the features of neither program agree with
-    the columns within 1% of the standard deviation of each column.
+    The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features. They
+    may differ from each column by at most 1% of its standard deviation. If Kaldi refuses these options, return "".
     """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
     try:
         options = PitchOptions(sample_frequency=source.rate, **{name: candidate.get(name) for name in names})
-        track = np.asarray(track_pitch(source.samples * np.float32(32768 / source.full_scale), options), np.float32)
+        samples = source.samples * np.float32(32768 / source.full_scale)  # Kaldi's scale is that of 16-bit samples.
+        track = np.asarray(track_pitch(samples, options), np.float32)
         processed, _ = process_utterances(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:
         return ""
     values = sheet.values[settled.row : settled.row + len(settled.target)][:, columns]
+    max_errors = THRESHOLDS.recognized * values.std(0)
     programs = (processed, "compute-and-process-kaldi-pitch-feats"), (track, "compute-kaldi-pitch-feats")
     for pitch, program in programs:
         common_pitch = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
-        max_errors = THRESHOLDS.recognized * values.std(0)
         if common_pitch.shape == values.shape and (np.abs(common_pitch - values).max(0) < max_errors).all():
             return f"{arrangements.describe_spans(columns, 'column')}: pitch of {program}"
     return ""
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the candidate again, to only the columns that equal its features up to an offset and a scale of each column.
+    """Fit the features to the array again, without the columns that no offset and scale turn into the array's columns.
 
-    Return ``settled`` unchanged if these are all compared columns or fewer than a quarter of them, or if the residual
-    of the new fit is above ``tolerance``.
+    Return ``settled`` unchanged if no column would be left out, or more than three quarters, or if the residual of the
+    new fit is above ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
-    is_exact = np.array(costs) < THRESHOLDS.same
-    if 0.25 * len(is_exact) <= is_exact.sum() < len(is_exact):
-        wrong_columns = settled.cells[1].ravel()[~is_exact]
+    is_explained = np.array(costs) < THRESHOLDS.same
+    if MIN_EXPLAINED_COLUMNS * len(is_explained) <= is_explained.sum() < len(is_explained):
+        wrong_columns = settled.cells[1].ravel()[~is_explained]
         narrow_sheet = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), wrong_columns))
         refitted = settling.fit_map(settled.candidate, narrow_sheet, tolerance, arrangement=settled.arrangement)
         if refitted is not None and refitted.fit.residual <= tolerance:
@@ -211,8 +221,8 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
     """Describe noise on the samples that explains the difference between features and array, or return "".
 
-    The difference must have the size that the noise causes, both in the half of the cells that depends most on the
-    noise and in the other half. The description gives the standard deviation of the noise after the samples are scaled.
+    The standard deviation of the noise is adapted in five iterations, so that the noise changes the features as much as
+    they differ from the array. It refers to the scaled samples, and Kaldi's default is 1.
     """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
@@ -226,43 +236,56 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     plain = compute_noisy_features(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    measured_deviation = _measure_deviation(settled.fit.mapped - settled.target)
+    differences = _measure_from_median(settled.fit.mapped - settled.target)
+    # The map from the features to the array also scales the effect of the noise.
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    noise_std, ratio, deviation = 1.0, 1.0, measured_deviation
-    for _ in budget.limit(range(5)):  # Each iteration adapts the noise to the difference.
+    noise_std, ratio, effects = 1.0, 1.0, differences
+    for _ in budget.limit(range(5)):
         noise_std *= ratio
-        deviation = slope * _measure_deviation(compute_noisy_features(noise_std) - plain)
-        ratio = float(np.median(measured_deviation) / max(np.median(deviation), 1e-30))
-    is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
-    if not is_noisy.any() or is_noisy.all():
-        return ""
-    ratios = [measured_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
-    # Dithering of more than 20 steps of int16 would be audible. A ratio near 1 shows that the iteration has converged.
-    # The ratios of both groups of cells are estimates, which may be wrong by a factor of 1.5.
-    is_noise = noise_std < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < cell_ratio < 1.5 for cell_ratio in ratios)
+        effects = slope * _measure_from_median(compute_noisy_features(noise_std) - plain)
+        ratio = float(np.median(differences) / max(np.median(effects), 1e-30))
+    has_converged = 0.9 < ratio < 1.1
+    is_noise = noise_std < MAX_NOISE_STD and has_converged and _are_alike(differences, effects)
     return f"noise like dithering of about {noise_std * ratio:.2g}" if is_noise else ""
 
 
-def _measure_deviation(difference: Doubles) -> Doubles:
-    """Return the distance of each value (frames, columns) from its column's median. Normalization shifts the median."""
-    return np.abs(difference - np.median(difference, axis=0))
+def _measure_from_median(differences: Doubles) -> Doubles:
+    """Return the distance of each value (frames, columns) from its column's median, which a normalization may shift."""
+    return np.abs(differences - np.median(differences, axis=0))
+
+
+def _are_alike(differences: Doubles, effects: Doubles) -> bool:
+    """Return True if noise has large effects where features and array differ much, and small effects elsewhere.
+
+    Both arrays (frames, columns) are magnitudes. In the cells near the largest effects, and in all other cells, the
+    means of the arrays must agree within a factor of 1.5. Return False if one of these two groups of cells is empty.
+    """
+    max_ratio, largest_nearby = 1.5, settling.spread_maximum(effects)
+    is_noisy = largest_nearby > np.median(largest_nearby)
+    if not is_noisy.any() or is_noisy.all():
+        return False
+    ratios = [differences[cells].mean() / max(effects[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
+    return all(1 / max_ratio < ratio < max_ratio for ratio in ratios)
 
 
 def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return descriptions of the options of ``final`` that are certain, and of the options that are guesses.
+    """Return descriptions of the certain options of ``final``, and of the options that are guesses.
 
-    An option is certain if every other value that the search tries increases the cost by at least half. At a higher
-    cost than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option, such as the number of
-    mel bins, is then certain only if features with its other values cannot be compared with the array. Options that
-    settling has changed are guesses, and so are options for which no time is left.
+    ``final`` is the candidate of ``attempt`` after settling, which may have changed options. A changed option is a
+    guess. An unchanged option is certain if its default, and every other value that the search tries, increase the cost
+    of the attempt by half or more. If this cost is above ``THRESHOLDS.near``, several wrong options may imitate the
+    right ones. An option is then certain only if no other value gives features that can be compared with the array, as
+    for the number of mel bins. Options that are not checked before the end of the budget are guesses.
     """
     candidate, settings, guessed = attempt.candidate, final.describe_settings_by_name(), list[str]()
-    limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
+    limit = CERTAIN_COST_RATIO * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.get_default(name)]
         variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
         costs = map(attempt.search.measure_cost, budget.limit(variations))
         is_changed = final.get(name) != candidate.get(name)
-        if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
+        # The budget is checked again, because it may end before all values have been tried.
+        is_guess = is_changed or budget.is_settling_over() or any(cost < limit for cost in costs)
+        if is_guess or budget.is_settling_over():
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

@@ -24,6 +24,8 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
 Mask = npt.NDArray[np.bool_]
+# Smallest number of columns of features that are recognized in stacked frames or deltas, and largest in stacked frames.
+MIN_DIM, MAX_STACKED_DIM = 4, 160
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,11 @@ class Arrangement:
 PLAIN = Arrangement("", slice(None))
 
 
-def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
-    """Check features, remove axes of length 1 until two axes remain, restore swapped bytes, and convert to doubles.
+def repair_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
+    """Convert features to doubles, remove axes of length 1 until two axes remain, and restore swapped bytes.
 
-    Returns:
-        Descriptions of the repairs, such as "bytes of the numbers swapped", or []; and the features (frames, dim).
-
-    Raises:
-        FeatureError: the array is not numeric, does not have two dimensions, is empty, or contains NaN or infinity.
+    Return descriptions of the repairs, ["bytes of the numbers swapped"] or [], and the features (frames, dim). Raise
+    FeatureError if the array is not numeric, does not have two axes, is empty, or contains NaN or infinity.
     """
     try:
         array, repairs = np.asarray(features), list[str]()
@@ -84,21 +83,22 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
 
 
 def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
-    """Return True if nonzero magnitudes exist, are finite and below 1e20, and have a median above 1e-20."""
+    """Return True if an array has nonzero values, and their magnitudes are finite and neither huge nor mostly tiny."""
+    huge, tiny = 1e20, 1e-20  # Numbers with swapped bytes have random exponents, so some are larger, many smaller.
     with np.errstate(invalid="ignore"):  # NumPy warns when it converts a signaling NaN.
         magnitudes = np.abs(array[array != 0].astype(np.float64))
     is_finite = np.isfinite(magnitudes).all() and magnitudes.size
-    return bool(is_finite and magnitudes.max() < 1e20 and np.median(magnitudes) > 1e-20)
+    return bool(is_finite and magnitudes.max() < huge and np.median(magnitudes) > tiny)
 
 
 def find_reason_against_features(target: Doubles) -> str:
-    """Return a reason why an array (frames, columns) cannot be features, such as few distinct values, or ""."""
-    # At most 2,000 rows show the distinct values of a long array.
-    levels = np.unique(target[:: max(1, len(target) // 1000)])
+    """Return the reason why an array (frames, columns) cannot be features, such as few distinct values, or ""."""
+    levels = np.unique(target[:: max(1, len(target) // 1000)])  # Fewer than 2,000 rows of a long array are enough.
     if len(levels) == 1:
         return f"all values are {levels[0]:g}"
     if not (np.ptp(target, axis=0) > 0).any() or not (np.ptp(target, axis=1) > 0).any():
         return "the values do not change in time, or not between columns"
+    # A small array has few distinct values in any case.
     if len(levels) < THRESHOLDS.distinct_values and target.size > 4 * THRESHOLDS.distinct_values:
         shown = ", ".join(f"{level:g}" for level in levels[:4]) + ", ..." * (len(levels) > 4)
         return f"it has {len(levels)} distinct values ({shown}), as masks, labels and decisions do"
@@ -106,11 +106,11 @@ def find_reason_against_features(target: Doubles) -> str:
 
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
+    """Return the orientations of an array: pairs of a list of words, such as ["transposed"], and the oriented array.
 
-    The orientations are the array (rows, columns), its transpose, and the features of which the array would be a
-    reshaped copy instead of a transpose. The third orientation is included only if both axes have more than four
-    elements, and if its roughness is less than half of the array's.
+    The orientations are ``target`` itself, its transpose and, if an array (columns, frames) was reshaped to the shape
+    (frames, columns) of ``target``, the transpose of that array. The last one is only included if both axes have more
+    than four elements, and if it is less than half as rough as ``target``.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -128,7 +128,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
     A row that equals a neighboring row, or whose values are equal in all columns that vary, was masked or padded, or is
-    digital silence. A column is not selected if it is constant in the selected rows.
+    digital silence. A column that is constant in all other rows, or in the whole array, does not depend on audio.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -139,20 +139,18 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe ascending indices of a "frame" or "column" (``name``) by at most six runs: "frames 3 to 9, 12"."""
-    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
-    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
-    return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
+    """Describe the ascending indices ``places`` by up to six runs, such as "frames 3 to 9, 12" for the name "frame"."""
+    max_runs, runs = 6, np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:max_runs]]
+    return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > max_runs)}"
 
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values that the mask ``wrong`` (frames, columns) selects: their number and the first four places.
+    """Describe the values that the mask ``wrong`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
 
-    The mask begins at ``first_frame`` and ``first_column`` of the array.
+    At most four places are named. The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
-    places = [
-        (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
-    ]
+    places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
     shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
     count = int(wrong.sum())
     return f"{count} value{'s' * (count > 1)} ({shown}{'; ...' * (count > THRESHOLDS.named)})"
@@ -161,27 +159,28 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 def list_arrangements(target: Doubles) -> list[Arrangement]:
     """Return the arrangements of stacked frames and of deltas that fit an array (frames, columns).
 
-    If none fits, return the arrangements of joined frames that the array suggests, and then :data:`PLAIN`.
+    If none fits, return the arrangements of joined frames that the array may have, and then :data:`PLAIN`.
     """
     derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangement of stacked frames (low frame rate, splicing) that fits an array, or nothing if none fits.
+    """Yield the arrangement with several frames in each row (low frame rate, splicing) that an array has, or nothing.
 
-    It has the smallest stack, and then the smallest stride, for which the frames that successive rows share are equal
-    in both rows. Also yield this arrangement without padding at the ends of the recording.
+    The frames that successive rows share must be equal in both rows. Of several such arrangements, the one with the
+    fewest frames in a row (``stack``), and then with the fewest frames from row to row (``stride``), is yielded: first
+    with padding at the ends of the recording, and then without.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
         dim, remainder = divmod(columns, stack)
         # The last row is not compared, because it may be padded in another way. A single compared row would always fit.
-        if remainder or not 4 <= dim <= 160 or rows < 4:
+        if remainder or not MIN_DIM <= dim <= MAX_STACKED_DIM or rows < 4:
             continue
         for stride in range(1, stack):
-            later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
-            if measure_distance(later, earlier) < THRESHOLDS.same:
+            shared_by_later, shared_by_earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
+            if measure_distance(shared_by_later, shared_by_earlier) < THRESHOLDS.same:
                 words, middle = f"{stack} frames stacked, every {stride}", (stack - 1) // 2
                 block = slice(middle * dim, (middle + 1) * dim)
                 options = LowFrameRateOptions(stack=stack, stride=stride)
@@ -192,10 +191,10 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of frames joined without overlap that an array may have, by ascending number of frames.
+    """Yield the arrangements of several frames in each row, without overlap between rows, that an array may have.
 
-    In an array of joined frames, a column correlates strongly with the same column of the next joined frame, and less
-    with the two columns beside it.
+    The arrangement with the fewest frames in a row comes first. A column of such an array correlates strongly with the
+    same column of the next frame in the row, and less with the two columns beside it.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
@@ -222,35 +221,37 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Join ``stack`` frames in each row, without padding. A row begins every ``stride`` frames, and is always full."""
+    """Return rows of ``stack`` successive frames, with ``stride`` frames from row to row, and without padding."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """If the array's last columns are deltas of its first columns, yield Kaldi's arrangement, then torchaudio's.
+    """Yield the arrangements that append Kaldi's and then torchaudio's deltas, or nothing if an array has no deltas.
 
-    Only the first order and window that fit count. The ends are not compared, because the libraries pad differently.
+    It has deltas if they can be computed from its first columns. Of several orders and windows, the first that fits is
+    used. Rows at the ends are not compared, because the two libraries pad differently.
     """
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
-        edge = order * window
-        if remainder or dim < 4 or rows < 2 * edge + 4:
+        edge = order * window  # Number of rows at each end whose deltas depend on the padding.
+        if remainder or dim < MIN_DIM or rows < 2 * edge + 4:
             continue
         options = DeltaOptions(delta_order=order, delta_window=window)
         deltas = add_deltas(target[:, :dim], options)
+        # Rounding errors have a larger share in deltas, which are small differences.
         if measure_distance(deltas[edge:-edge], target[edge:-edge]) < 10 * THRESHOLDS.same:
             words, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
             yield Arrangement(words, block, functools.partial(add_deltas, options=options))
-            repeated = functools.partial(_repeat_deltas, order=order, window=window)
-            yield Arrangement(f"{words}, each of the padded one before", block, repeated)
+            append = functools.partial(_append_torchaudio_deltas, order=order, window=window)
+            yield Arrangement(f"{words}, each of the padded one before", block, append)
             return
 
 
-def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append torchaudio's deltas to features (frames, columns). Edges of deltas are repeated before the next order."""
+def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Doubles:
+    """Append deltas of all orders up to ``order``, each computed from the padded order before, to features."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -258,7 +259,7 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features by deltas of order ``order`` with Kaldi's window ``window``."""
+    """Return the arrangement that replaces features with their deltas of order ``order``, without lower orders."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -272,13 +273,17 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if an array has over 20 frames, and over 90% of columns have means within 0.15 deviations of 0."""
+    """Return True if an array (frames, columns) has more than 20 frames, and small means in over 90% of its columns.
+
+    Means of deltas are small, because the sum of deltas is about the difference between the last and the first frame
+    of the features. A mean counts as small below 0.15 standard deviations of its column.
+    """
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
-    """Yield normalizations of features in sliding windows of the best length for an array, and one by running means.
+    """Yield normalizations of features in sliding windows whose length fits an array best, and one by running means.
 
     First come Kaldi's windows, which move inward at an edge of the features, then the running mean, and then windows
     that an edge truncates, as in much public code. The features (frames, columns) belong to the whole recording. The
@@ -290,36 +295,41 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     # array is therefore compared with the first half of the sample.
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
-
-    def find_best_window(make: Callable[[int], Arrangement]) -> Arrangement:
-        """Return ``make(window)`` for the best window in frames, in a search that begins with a list of lengths."""
-
-        def measure_cost(window: int) -> float:
-            """Return the distance of the array from the sample, normalized in windows of ``window`` frames."""
-            charge(100 + 0.1 * sample.size)
-            return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
-
-        costs = {window: measure_cost(window) for window in _list_window_lengths(len(sample))}
-        step = 256  # Distance in frames to windows beside the best. It is halved if none of them is better.
-        while step:
-            best = min(costs, key=costs.__getitem__)
-            for window in (best - step, best + step):
-                if 1 < window < len(sample) and window not in costs:
-                    costs[window] = measure_cost(window)
-            step = step // 2 if min(costs, key=costs.__getitem__) == best else step
-        return make(min(costs, key=costs.__getitem__))
-
     for center, norm_vars in ((True, False), (False, False), (True, True)):
-        yield find_best_window(functools.partial(_make_sliding_arrangement, center=center, norm_vars=norm_vars))
+        make = functools.partial(_make_sliding_arrangement, center=center, norm_vars=norm_vars)
+        yield _fit_window(make, sample, goal, start)
     yield Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     for center in (True, False):
-        yield find_best_window(functools.partial(_make_truncated_arrangement, center=center))
+        yield _fit_window(functools.partial(_make_truncated_arrangement, center=center), sample, goal, start)
+
+
+def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
+    """Return ``make(window)`` for the window length in frames with which the features are closest to ``target``.
+
+    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After the lengths
+    of :func:`_list_window_lengths`, lengths near the best one are tried, in steps that become smaller.
+    """
+
+    def measure_cost(window: int) -> float:
+        """Return the distance of the target from the features after ``make(window)``."""
+        charge(100 + 0.1 * features.size)
+        return measure_distance(*select_common_frames(make(window).apply(features), target, start))
+
+    costs = {window: measure_cost(window) for window in _list_window_lengths(len(features))}
+    step = 256  # Frames from the best window to the next windows to try. It is halved if neither of them is better.
+    while step:
+        best = min(costs, key=costs.__getitem__)
+        for window in (best - step, best + step):
+            if 1 < window < len(features) and window not in costs:
+                costs[window] = measure_cost(window)
+        step = step // 2 if min(costs, key=costs.__getitem__) == best else step
+    return make(min(costs, key=costs.__getitem__))
 
 
 def _list_window_lengths(frame_count: int) -> list[int]:
-    """Return lengths of windows in frames: the usual lengths, then lengths from 5 that grow by about equal factors.
+    """Return window lengths in frames: usual ones, then up to 39 lengths from 5 to ``frame_count`` on a log scale.
 
-    A window of all ``frame_count`` frames is left out, because its mean is the mean of each column.
+    ``frame_count`` itself is left out, because the mean of all frames is the mean of each column.
     """
     grid = np.unique(np.geomspace(5, max(frame_count, 6), 40).astype(int))
     usual = [window for window in (300, 600, 100, 200) if window < frame_count]
@@ -327,9 +337,10 @@ def _list_window_lengths(frame_count: int) -> list[int]:
 
 
 def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arrangement:
-    """Return the arrangement that subtracts means, and with ``norm_vars`` divides by deviations, in a sliding window.
+    """Return the arrangement that subtracts the mean of the frames in a sliding window, as Kaldi does.
 
-    The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False.
+    The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False. With
+    ``norm_vars``, features are also divided by the standard deviation of the frames in the window.
     """
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
@@ -338,7 +349,7 @@ def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arr
 
 
 def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
-    """Return the arrangement that subtracts the mean in a sliding window, which the edges of the features truncate.
+    """Return the arrangement that subtracts the mean of a sliding window, which the edges of the features truncate.
 
     The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False.
     """
@@ -363,7 +374,7 @@ def _subtract_running_mean(features: Doubles) -> Doubles:
 
 
 def _compress(values: Doubles, method: int) -> Doubles:
-    """Return values (rows, columns) after compression with Kaldi's method number ``method`` and decompression."""
+    """Compress values (rows, columns) with Kaldi's method number ``method``, and return the decompressed values."""
     return np.asarray(compress(values, method), np.float64)
 
 
@@ -388,13 +399,12 @@ STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
 
 @dataclass(frozen=True)
 class Storage:
-    """Rounding of an array's numbers.
+    """An array, and the rounding of its numbers when they were stored.
 
     Attributes:
-        words: name of the rounding. Empty without rounding.
-        step: largest error of the numbers.
-        values: the array. Numbers that were rounded toward zero are moved to the middle of the interval that they
-            stand for.
+        words: description of the rounding as the only element, or [] without rounding.
+        step: largest difference between ``values`` and the numbers before rounding.
+        values: the array (frames, columns). Numbers that were rounded toward zero are moved to the middle of a step.
     """
 
     words: list[str]
@@ -403,14 +413,16 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Return the first rounding in :data:`STORAGES` that an array shows, or a storage without words and error.
+    """Return how the numbers of an array (frames, columns) were rounded when they were stored.
 
-    Arrays with fewer than 9 frames, or with magnitudes above 60,000 (float16 ends at 65,504), count as not rounded.
+    The rounding is the first in :data:`STORAGES` that hardly changes the array, and whose error is below 10% of the
+    columns' median standard deviation. Arrays with fewer than 9 frames, or with magnitudes above 60,000 (float16 ends
+    at 65,504), count as not rounded.
     """
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
-    # The midpoint of two neighboring values lies between stored levels, so rounding the midpoints shows the step.
+    # The midpoint of two neighboring values is not a stored number, so rounding the midpoints shows the largest error.
     midpoints, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for words, round_values in STORAGES.items():
         step = float(np.abs(round_values(midpoints) - midpoints).max())
@@ -423,21 +435,20 @@ def find_storage(target: Doubles) -> Storage:
 
 
 def _make_storage(values: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of values rounded by up to ``step``. Its step is 25% larger, to allow for a fitted map."""
+    """Return the storage of values rounded by up to ``step``. Its step is 25% larger, as maps add errors."""
     return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
 
 
 def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of integers ``target`` of both signs, which were rounded to nearest or toward zero.
+    """Return the storage of integers ``target`` (frames, columns) that were rounded to nearest or toward zero.
 
-    ``words`` and ``step`` describe rounding to the nearest integer. Most languages convert to integers by rounding
-    toward zero, which turns all numbers between -1 and 1 into zero.
+    ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
+    about twice as frequent as each of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. If one of these
+    four is rare, the rounding is unknown, and the storage has the larger error of rounding toward zero.
     """
-    counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
-    other_counts = counts[:2] + counts[3:]
-    is_certain = min(other_counts) >= 10  # With fewer numbers, the larger error, of rounding toward zero, is assumed.
-    # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
-    if is_certain and counts[2] <= 1.6 * sum(other_counts) / len(other_counts):
+    zero_count, *other_counts = [int(np.sum(target == number)) for number in (0, -2, -1, 1, 2)]
+    is_certain = min(other_counts) >= 10
+    if is_certain and zero_count <= 1.6 * sum(other_counts) / len(other_counts):
         return _make_storage(target, words, step)
     # Extreme values may have been clipped, so they are not moved to the middle of a step.
     is_extreme = (target == target.max()) | (target == target.min())

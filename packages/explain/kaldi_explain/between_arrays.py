@@ -18,13 +18,13 @@ from kaldi_explain.thresholds import THRESHOLDS
 
 @dataclass(frozen=True)
 class Relation:
-    """Steps from one array of features to another.
+    """Steps that turn one array of features into another.
 
     Attributes:
-        steps: descriptions of the steps.
+        steps: descriptions of the steps. "" stands for no step.
         mapped: the first array after the steps.
-        target: the part of the second array that ``mapped`` should be.
-        step: largest error of the second array's stored numbers.
+        target: the part of the second array that ``mapped`` should equal.
+        step: largest rounding error of the second array's stored numbers.
         residual: difference after the steps, see :func:`kaldi_explain.fits.measure_residual`.
     """
 
@@ -41,16 +41,16 @@ class Relation:
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the relation with the lowest cost, of those with a residual within ``tolerance``, that gives ``target``.
+    """Return the relation that turns ``features`` into ``target``, or else ``target`` into ``features``.
 
-    If no such relation gives ``target`` from ``features``, return one that gives ``features`` from ``target``. If the
-    residuals are all larger, return the relation with the lowest cost, if possible one that gives ``target``. Both
-    arrays have the shape (frames, columns). ``repairs`` describe repairs of the arrays, and are the first steps of a
-    relation that gives ``target``. Raise FeatureError if no arrangement of one array has as many columns as the other.
+    Relations with a residual of at most ``tolerance`` are preferred to all others, then relations that turn
+    ``features`` into ``target``, and then the relation with the lowest cost. Both arrays have the shape (frames,
+    columns). ``repairs`` describe repairs of the arrays, and are the first steps to ``target``. Raise FeatureError if
+    no arrangement of one array has as many columns as the other.
     """
     relations = []
-    for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
-        relations += sorted(_list_relations(explained, source, words, tolerance), key=lambda relation: relation.cost)
+    for goal, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
+        relations += sorted(_list_relations(goal, source, words, tolerance), key=lambda relation: relation.cost)
     if not relations:
         columns = f"{target.shape[1]} and {features.shape[1]} columns"
         raise FeatureError(
@@ -60,33 +60,29 @@ def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolera
 
 
 def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], tolerance: float) -> Iterator[Relation]:
-    """Yield relations that give ``target``: one for each orientation of ``target`` and arrangement of ``features``.
+    """Yield relations that turn ``features`` into ``target``, both (frames, columns).
 
-    Padding rows of ``target`` are removed first. For each orientation, stop at the first relation whose residual is
-    within ``tolerance``. Skip arrangements that do not give as many columns as ``target`` has. Both arrays have the
-    shape (frames, columns). ``first_steps`` are descriptions that come before the steps of each relation.
+    There is one relation for each orientation of ``target``, without padding, and each arrangement of ``features`` that
+    has as many columns. After a relation whose residual is within ``tolerance``, the other arrangements are skipped.
+    ``first_steps`` are descriptions that come before the steps of each relation.
     """
     rows, columns = target.shape
-    for orientation, array in arrangements.list_orientations(target):
-        # A transposition is plausible only if it alone gives the array as many columns as the features have.
-        if orientation == ["transposed"] and (columns == features.shape[1] or rows != features.shape[1]):
+    for orientation_words, oriented in arrangements.list_orientations(target):
+        # A transposition is plausible only if the array has as many columns as the features after it, but not before.
+        if orientation_words == ["transposed"] and (columns == features.shape[1] or rows != features.shape[1]):
             continue
-        changes = list(orientation)
-        for where, direction in (("end", 1), ("start", -1)):
-            if padding := _count_padding(array[::direction], len(features)):
-                changes.append(f"{padding} rows of padding at the {where}")
-                array = array[:-padding] if direction == 1 else array[padding:]
-        storage = arrangements.find_storage(array)
-        array = storage.values
-        for arrangement in _list_arrangements(array, features):
+        padding_words, unpadded = _remove_padding(oriented, len(features))
+        storage = arrangements.find_storage(unpadded)
+        for arrangement in _list_arrangements(storage.values, features):
             arranged = arrangement.apply(features)
-            if not len(arranged) or arranged.shape[1] != array.shape[1]:
+            if not len(arranged) or arranged.shape[1] != unpadded.shape[1]:
                 continue
-            shift = fits.find_best_shift(arranged, array)
-            source, goal = fits.select_common_frames(arranged, array, shift)
+            shift = fits.find_best_shift(arranged, storage.values)
+            source, goal = fits.select_common_frames(arranged, storage.values, shift)
             fit = fits.find_simplest_map(source, goal, tolerance, step=storage.step)
+            changes = [*orientation_words, *padding_words]
             # Frames at the end count only in an unchanged array, because the removed padding may have replaced frames.
-            counts = {"start": -shift, "end": 0 if changes else len(array) + shift - len(arranged)}
+            counts = {"start": -shift, "end": 0 if changes else len(unpadded) + shift - len(arranged)}
             steps = [*first_steps, *changes, *storage.words, arrangement.words]
             steps += [*fits.describe_frame_counts(counts), fit.name]
             residual = fits.measure_residual(fit.mapped, goal, storage.step)
@@ -95,11 +91,21 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
                 break
 
 
+def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubles]:
+    """Return descriptions of the padding rows of an array (:func:`_count_padding`), and the array without them."""
+    words = []
+    for where, direction in (("end", 1), ("start", -1)):
+        if padding := _count_padding(target[::direction], frame_count):
+            words.append(f"{padding} rows of padding at the {where}")
+            target = target[:-padding] if direction == 1 else target[padding:]
+    return words, target
+
+
 def _count_padding(target: Doubles, frame_count: int) -> int:
-    """Return the number of rows of padding at the end of an array: equal rows, or rows filled with one value.
+    """Return the number of padding rows at the end of an array: rows equal to the last one, or filled with its value.
 
     Return 0 if one row or every row is padding, or if the array has at most four rows more than the ``frame_count``
-    frames of the features.
+    frames of the features, because a few additional rows may be real frames.
     """
     padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
     count = max(len(target) if mask.all() else int(np.argmin(mask[::-1])) for mask in padding_masks)
@@ -107,17 +113,17 @@ def _count_padding(target: Doubles, frame_count: int) -> int:
 
 
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
-    """Yield arrangements that may give ``target``: stacked or fewer frames, other columns, normalizations, deltas."""
+    """Yield arrangements that may turn features into ``target``, from unchanged features to means and deltas."""
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
-    for ratio in range(2, 11):
+    for ratio in range(2, 11):  # At least one frame in ten is kept.
         if abs(len(features) / ratio - len(target)) <= 1:
             select_frames = operator.itemgetter(slice(None, None, ratio))
             yield Arrangement(f"one frame in {ratio}", all_columns, select_frames, ratio)
             if target.shape[1] == ratio * column_count:
                 yield arrangements.make_joined_frames(ratio, column_count)
-    for shift in (0, 1, -1, 2, -2):
+    for shift in (0, 1, -1, 2, -2):  # The arrays may begin up to two frames apart.
         order = fits.match_columns(*fits.select_common_frames(features, target, shift))
         if order is not None and order != list(range(column_count)):
             words = fits.describe_order(order, column_count)

@@ -16,12 +16,12 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 
 
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
-    """Return the call of librosa, torchaudio, transformers or python_speech_features that computes a model's features.
+    """Return the call of librosa, torchaudio, transformers or python_speech_features that computes an explained array.
 
-    The calls return an array (dim, frames), or (frames, dim) for python_speech_features. In a call, ``y`` and
-    ``waveform`` are samples in -1 to 1, and ``samples`` are on the scale of the recording. ``unit`` is the factor that
-    brings the samples to -1 to 1, and ``steps`` describe the steps from the model's features to the explained array.
-    Return "" if no call is known, for example because no library includes one of the steps.
+    The array consists of the features of ``model`` after ``steps``. ``unit`` is the factor that scales the samples of
+    the recording to -1 to 1. In the call, ``y`` and ``waveform`` are samples in -1 to 1, and ``samples`` are those of
+    the recording. Calls return (dim, frames), or (frames, dim) for python_speech_features. Return "" if no call is
+    known.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
@@ -39,15 +39,15 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True for an STFT of librosa or torch: periodic Hann windows of unfiltered samples times ``unit``."""
-    is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
-    is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
-    return (
-        is_plain
-        and not is_prepared
-        and (model.get("window_type"), model.window) == ("hanning", "periodic")
-        and _get_pad_mode(model) is not None
-    )
+    """Return True if librosa and torchaudio can compute the model's spectra, and the model has no unusual options.
+
+    The spectra are those of periodic Hann windows of the samples times ``unit``, without preemphasis and DC removal.
+    """
+    has_preparation = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
+    # The mel scale of HTK and of Kaldi is proportional to ln(1 + f / 700).
+    is_usual = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
+    has_hann_window = (model.get("window_type"), model.window) == ("hanning", "periodic")
+    return is_usual and not has_preparation and has_hann_window and _get_pad_mode(model) is not None
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
@@ -68,8 +68,8 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
-def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Map the names of the frame arguments of librosa and torchaudio to values in samples, without their defaults."""
+def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
+    """Return frame arguments of librosa and torchaudio, in samples. A ``pad_mode`` of ``default_mode`` is left out."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _has_full_frames(model):
         arguments["win_length"] = model.size
@@ -78,8 +78,8 @@ def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
     return arguments | ({"pad_mode": mode} if mode != default_mode else {})
 
 
-def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, except 0 and the Nyquist frequency."""
+def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
+    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, without the defaults 0 and Nyquist."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -87,10 +87,7 @@ def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _has_torchaudio_defaults(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's defaults, not librosa's.
-
-    torchaudio pads by reflection, and its mel filters are triangular in Hz.
-    """
+    """Return True if a model has torchaudio's padding and, unless it is a spectrogram, torchaudio's mel filters."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -98,40 +95,39 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
     """Return the call of torchaudio or librosa that computes a power or magnitude spectrogram."""
     is_power = model.bins == "power"
     if _has_torchaudio_defaults(model):
-        arguments = _list_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
+        arguments = _make_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
         return f"torchaudio.transforms.Spectrogram({_format_arguments(arguments)})(waveform)"
-    return f"np.abs(librosa.stft(y, {_format_arguments(_list_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
+    return f"np.abs(librosa.stft(y, {_format_arguments(_make_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
 
 
 def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies or their logarithms, or "" if no library has such a call.
+    """Return the call that computes a model's mel energies or their logarithms, or "" if no library has such a call.
 
-    ``step`` describes the step after these features, or is "". ``is_db_80`` means a range of 80 dB and librosa's floor.
+    ``step`` describes the step after the features, or is "". ``is_db_80`` is True if the features have librosa's floor
+    and are limited to 80 dB below their maximum.
     """
     is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
         return ""
-    frames = (model.fft_points, model.shift, _get_pad_mode(model))
-    if model.get("use_log_fbank") and step == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
+    has_whisper_frames = (model.fft_points, model.shift, _get_pad_mode(model)) == (400, 160, "reflect")
+    if model.get("use_log_fbank") and step == WHISPER and is_db_80 and has_whisper_frames:
         return f"transformers.WhisperFeatureExtractor(feature_size={bins})(y, sampling_rate={rate})"
     is_decibels = model.get("use_log_fbank") and step == DECIBELS and is_db_80 and is_power
     if not is_decibels and (model.get("use_log_fbank") or step):
         return ""
     power = {} if is_power else {"power": 1.0}
     if _has_torchaudio_defaults(model) and not is_decibels:
-        arguments = (
-            _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
-        )
-        return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments | power)})(waveform)"
-    call = (
-        f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(_list_librosa_arguments(model) | power)})"
-    )
+        arguments = _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max")
+        arguments |= {"n_mels": bins} | power
+        return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments)})(waveform)"
+    arguments = _make_librosa_arguments(model) | power
+    call = f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(arguments)})"
     return f"librosa.power_to_db({call})" if is_decibels else call
 
 
-def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
-    """Map names of librosa's arguments for frames and mel filters to their values."""
-    frames, edges = _list_frame_arguments(model, "constant"), _list_edge_arguments(model, "fmin", "fmax")
+def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
+    """Return librosa's arguments for frames and mel filters, by name."""
+    frames, edges = _make_frame_arguments(model, "constant"), _make_edge_arguments(model, "fmin", "fmax")
     return frames | {"n_mels": model.get("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
 
 
@@ -141,17 +137,17 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
     if _has_torchaudio_defaults(model):
-        arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
+        arguments = _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max")
         arguments |= {"n_mels": model.get("num_mel_bins")}
         return f"torchaudio.transforms.MFCC({rate}, n_mfcc={dim}, melkwargs={arguments})(waveform)"
-    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={dim}, {_format_arguments(_list_librosa_arguments(model))})"
+    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={dim}, {_format_arguments(_make_librosa_arguments(model))})"
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features with default frames and preemphasis, or "" if no call fits a model."""
-    is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
-    frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
-    if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:
+    """Return the call of python_speech_features, with default frames, that computes a model's features, or ""."""
+    defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
+    defaults |= {"high_freq": 0.0, "warp": 1.0}
+    if any(model.get(name) != value for name, value in defaults.items()):
         return ""
     bins, rate = model.get("num_mel_bins"), int(model.rate)
     arguments = {"samplerate": rate, "nfilt": bins, "nfft": model.fft_points}

@@ -19,12 +19,12 @@ from kaldi_explain.sources import AudioSource
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """Array with frames in rows, its arrangement and its masks.
+    """An array with frames in rows, and an assumption about the transformation from features to the array.
 
     Attributes:
-        words: descriptions of the changes to the array.
+        words: descriptions of the changes to the original array, such as a transposition.
         values: the array (frames, columns).
-        arrangement: transformation of the features that gives the array.
+        arrangement: the assumed transformation.
         rows, columns: masks (frames,) and (columns,) of the rows and columns that depend on the audio.
         step: largest rounding error of the stored numbers.
     """
@@ -43,7 +43,7 @@ class Sheet:
 
     @property
     def feature_values(self) -> Doubles:
-        """The columns (frames, columns) that are features, without copies of neighboring frames and deltas."""
+        """The columns of the array (frames, columns) that are features, not copies of neighboring frames or deltas."""
         return self.values[:, self.arrangement.columns]
 
     @property
@@ -53,24 +53,25 @@ class Sheet:
 
 
 def find_floored_cells(values: Doubles) -> Mask:
-    """Return the mask (frames, columns) of cells at a floor: the smallest values of a column, or of the whole array.
+    """Return the mask (frames, columns) of the cells that a floor may have raised to the same value.
 
-    At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
+    They have the smallest value of their column, if at least two cells have it, or the smallest value of the array, if
+    at least three cells have it.
     """
     is_lowest_of_column, is_lowest = values == values.min(axis=0), values == values.min()
-    floored: Mask = is_lowest_of_column & (is_lowest_of_column.sum(axis=0) >= 2)
-    return floored | is_lowest if is_lowest.sum() >= 3 else floored
+    is_floored: Mask = is_lowest_of_column & (is_lowest_of_column.sum(axis=0) >= 2)
+    return is_floored | is_lowest if is_lowest.sum() >= 3 else is_floored
 
 
 @dataclass(frozen=True)
 class Candidate(FeatureModel):
-    """Features that may have given an array.
+    """Features from which an array may have been made, and their position in the audio.
 
     Attributes:
-        source: audio from which the features were computed.
-        start: frame of the features that is the array's first row.
-        offset: delay of all frames in samples.
-        order: columns of the features in the order of the array. None for all.
+        source: audio from which the features are computed.
+        start: index of the frame of the features that is the array's first row.
+        offset: number of samples that are removed from the start of the audio, or prepended as zeros if negative.
+        order: indices of the features' columns in the order of the array's columns. None for all columns in order.
     """
 
     source: AudioSource = field(kw_only=True)
@@ -79,7 +80,7 @@ class Candidate(FeatureModel):
     order: tuple[int, ...] | None = None
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
-        """Return this candidate with other options or attributes. A new ``source`` also changes the rate."""
+        """Return this candidate with new values of options and attributes. A new ``source`` also changes the rate."""
         rate_change = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate_change})
 
@@ -88,22 +89,22 @@ class Candidate(FeatureModel):
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate without a scale of the samples, a floor, an added number and a limited range."""
+        """Return this candidate with unscaled samples, and without a floor, an added number and a limited range."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        """Options and attributes that identify the candidate."""
+        """Tuple of all options and attributes, by which caches tell candidates apart."""
         attributes = (getattr(self, name) for name in self.__dataclass_fields__ if name != "options")
         return (*sorted(self.options.items()), *attributes)
 
     @property
     def first_sample(self) -> int:
-        """Index of the first sample in the frame of the first row."""
+        """Index of the first sample of the frame :attr:`start`. It is negative if the frame begins before the audio."""
         return self.first + self.offset + self.start * self.shift
 
     def move_to(self, center: float) -> Candidate:
-        """Return this candidate with the frame whose middle is nearest to the sample ``center`` as the first row."""
+        """Return this candidate with the :attr:`start` whose frame has its middle nearest to the sample ``center``."""
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
@@ -119,13 +120,15 @@ class Candidate(FeatureModel):
 
     def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise whose standard deviation is one step of 16-bit samples."""
+        # Without a window, the expected power of each bin of the spectrum, and the energy of a frame, are equal.
         power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
         return self.reorder(self.finish_features(power, power[:, 0]))
 
     def list_framings(self) -> list[Candidate]:
         """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
 
-        The :attr:`offset` becomes 0, and the first row the last frame that does not begin after :attr:`first_sample`.
+        With each convention, :attr:`offset` is 0, and the frame :attr:`start` is the last one that does not begin after
+        this candidate's :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         framings = []
@@ -136,14 +139,14 @@ class Candidate(FeatureModel):
         return framings
 
     def list_same_framings(self) -> list[Candidate]:
-        """Return the candidates of :meth:`list_framings` whose first row begins at the same sample."""
+        """Return the candidates of :meth:`list_framings` that have the same :attr:`first_sample` as this candidate."""
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
     def list_framing_changes(self) -> Iterator[Changes]:
-        """Yield changes that move all frames: by one frame, or to a convention for the edges that shifts the frames.
+        """Yield changes that move all frames: by one frame, or to the positions of another convention for the edges.
 
-        A convention is yielded with the last frame before the candidate's first row, and with the next frame. Of
-        conventions that shift the frames equally, only the first is tried.
+        With another convention, the nearest frames before and after the present first row are tried as the first row.
+        Of conventions with frames at the same positions, only the first is tried.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
         seen_offsets = {self.first_sample % self.shift}

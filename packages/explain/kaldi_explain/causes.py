@@ -23,9 +23,9 @@ from kaldi_explain.options import TABLE, list_values
 from kaldi_explain.thresholds import THRESHOLDS
 
 Array = npt.NDArray[Any]
-FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
+FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")  # A step that only counts frames.
 ROUNDING = "rounding errors in a few values"
-LEVELS = {"floor", "added", "span", "energy_floor"}
+LEVELS = {"floor", "added", "span", "energy_floor"}  # Options that affect only quiet cells.
 # Mistakes in reading 16-bit samples: functions that convert the right samples (T,) to the wrong samples.
 SAMPLES: dict[str, Callable[[Array], Array]] = {
     "absolute values of the samples": lambda samples: np.abs(samples.astype(np.int32)),
@@ -38,7 +38,7 @@ SAMPLES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class WrongResult:
-    """A result of an implementation that is wrong.
+    """A wrong result of an implementation for a vector of the conformance kit.
 
     Attributes:
         id: name of the vector.
@@ -46,7 +46,7 @@ class WrongResult:
         given: the input of the implementation.
         result: the array that the implementation returns.
         expected: Kaldi's output.
-        tolerance: largest accepted error. It is relative for values above 1, and otherwise absolute.
+        tolerance: largest accepted error, as :meth:`measure_errors` returns it.
     """
 
     id: str
@@ -58,7 +58,7 @@ class WrongResult:
 
     @property
     def requested_model(self) -> FeatureModel | None:
-        """Model of the options. None for programs unknown to explain, inputs other than int16, and counts of frames."""
+        """The features that the options ask for. None if the result should not be features of int16 audio."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
@@ -68,10 +68,10 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the common frames of features and of the result, and a description of frames in only one of them.
+        """Return the frames that features and the result share, and a description of all other frames.
 
-        Arrays of fewer than five frames are not shifted. Arrays with equal numbers of frames, and arrays that cannot be
-        compared, are returned whole with "".
+        If they have different numbers of frames, the result may begin up to four frames earlier or later, unless one of
+        them has fewer than five frames. Arrays that cannot be compared are returned whole with "".
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
@@ -87,48 +87,54 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" if it is right, or only a feature's frame count is wrong."""
+        """Describe a wrong shape of the result. Return "" if it is right except for a number of feature frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
         is_right = shape == expected or (is_same_width and self.requested_model is not None)
         return "" if is_right else f"the shape is {shape}, not {expected}{hint}"
 
-    def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if the features of a model are close to the result. See :meth:`is_close` for the arguments."""
+    def is_explained_by(self, model: FeatureModel, max_ratio: float = 3, min_share: float = 0.99) -> bool:
+        """Return True if the common frames of a model's features and the result are close (see :meth:`is_close`)."""
         features, result, _ = self.align(self.compute_features(model))
-        return self.is_close(features, result, outliers, share)
+        return self.is_close(features, result, max_ratio, min_share)
 
-    def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if at least ``share`` of errors is within the tolerance, and all within ``outliers`` times it."""
+    def is_close(self, features: Array, result: Array, max_ratio: float = 3, min_share: float = 0.99) -> bool:
+        """Return True if the errors of ``result`` are within the tolerance, except for a few larger errors.
+
+        At least the share ``min_share`` of the errors must be within the tolerance, and all errors within ``max_ratio``
+        times the tolerance. Empty arrays, and arrays of different shapes, are not close.
+        """
         if features.shape != result.shape or not features.size:
             return False
-        error = self.measure_errors(features, result)
-        return bool((error <= self.tolerance).mean() >= share and error.max() <= outliers * self.tolerance)
+        errors = self.measure_errors(features, result)
+        return bool((errors <= self.tolerance).mean() >= min_share and errors.max() <= max_ratio * self.tolerance)
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return errors, relative for magnitudes above 1. The error of NaN or of a wrong infinity is infinite."""
+        """Return errors of ``result``, relative to features above 1. NaN and wrong infinities have infinite errors."""
         with np.errstate(all="ignore"):
-            error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
-        error[~np.isfinite(error)] = np.inf
-        error[result == features] = 0
-        return error
+            errors = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
+        errors[~np.isfinite(errors)] = np.inf
+        errors[result == features] = 0
+        return errors
 
-    def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the step from a model's features to the result. Return "" if they agree, and None if it is unknown.
+    def describe_map(self, model: FeatureModel) -> str | None:
+        """Describe the map from a model's features to the result, such as "plus 1", or return "" if they agree.
 
-        It is unknown if only a map with numbers for each column fits, and for fewer than five common frames.
+        Return None if no such map is known. Maps with numbers for each column do not count, and arrays with fewer than
+        five common frames are not compared.
         """
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
         fit = fits.find_simplest_map(features, result, self.tolerance)
+        # As in explain, the tolerance is proportionally larger for features above 100.
         limit = self.tolerance * max(1.0, float(np.abs(result).max()) / 100)
         return None if fit.word_count >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
     def compute_features(self, model: FeatureModel) -> Array:
-        """Compute the features of the input with ``model``, minus the mean of each column if ``subtract_mean`` is set.
+        """Compute a model's features (frames, dim) of the input, minus their mean if ``subtract_mean`` is set.
 
         Return an array without frames if the input is too short or an option is invalid.
         """
@@ -146,14 +152,14 @@ class Cause:
     Attributes:
         name: description of the mistake. "" if the values are right.
         vectors: names of the vectors.
-        changes: options and attributes of a model that the mistake changes. None if only a description is known.
-        steps: description of a step after the feature.
+        changes: options and attributes of the requested model that the mistake changes. None if they are unknown.
+        map_name: description of the map from the changed model's features to the result. "" if they agree.
     """
 
     name: str
     vectors: list[str] = field(default_factory=list)
     changes: dict[str, Any] | None = None
-    steps: str = ""
+    map_name: str = ""
 
     def __str__(self) -> str:
         count = len(self.vectors)
@@ -161,18 +167,21 @@ class Cause:
 
     @property
     def key(self) -> str:
-        """Name of the cause. A cause without changes has no numbers in its key, because they depend on the vector."""
+        """Name by which the causes of several vectors are compared. Without changes, numbers are replaced with "#"."""
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
-        """Return True if this cause has changes or a step, and they also explain ``wrong_result``."""
+        """Return True if the changes and the map of this cause also explain ``wrong_result``.
+
+        The numbers of the map may differ. Return False without changes and map, or without a requested model.
+        """
         requested = wrong_result.requested_model
-        if requested is None or (not self.changes and not self.steps):
+        if requested is None or (not self.changes and not self.map_name):
             return False
         model = requested.change(self.changes or {})
-        if not self.steps:
+        if not self.map_name:
             return wrong_result.is_explained_by(model)
-        return _replace_numbers(wrong_result.describe_steps_after(model) or "") == _replace_numbers(self.steps)
+        return _replace_numbers(wrong_result.describe_map(model) or "") == _replace_numbers(self.map_name)
 
 
 def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
@@ -184,20 +193,17 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
-    fruitless: Counter[str] = Counter()
-    searches = 0
+    search_count, fruitless_counts = 0, Counter[str]()  # Searches, and searches without a cause for each program.
     for wrong_result in wrong_results:
         program, cause = wrong_result.options["program"], None
         with contextlib.suppress(Exception):  # An error must not prevent the scorecard.
-            cause = (
-                _find_right_values(wrong_result)
-                or _find_known_cause(wrong_result, known.values())
-                or _find_without_search(wrong_result)
-            )
-            if cause is None and searches < THRESHOLDS.searches and fruitless[program] < THRESHOLDS.fruitless_searches:
-                searches += 1
+            cause = _find_right_values(wrong_result) or _find_known_cause(wrong_result, known.values())
+            cause = cause or _find_without_search(wrong_result)
+            may_search = fruitless_counts[program] < THRESHOLDS.fruitless_searches
+            if cause is None and may_search and search_count < THRESHOLDS.searches:
+                search_count += 1
                 cause = _search_cause(wrong_result)
-                fruitless[program] += cause is None
+                fruitless_counts[program] += cause is None
         if cause is None:
             unexplained.append(wrong_result)
         else:
@@ -215,7 +221,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if all common frames have the right values, or else None.
+    """Return a cause if the frames that the result shares with the requested features are right, or else None.
 
     The cause is rounding errors if the number of frames is right. Otherwise, the cause has no name and is not reported,
     because :func:`_add_frame_causes` reports the wrong number of frames.
@@ -231,10 +237,10 @@ def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Caus
 
 
 def _find_without_search(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause that is found without a search: NaN, rounding, ignored options, order, samples, or the shape.
+    """Return a cause that needs no search, such as NaN, an ignored option or a wrong shape, or None.
 
-    Return None if none of them explains the result. For a result without a requested model, only NaN, infinity and the
-    shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
+    For a result without a requested model, only NaN, infinity and the shape are causes. However, a wrong archive or
+    object of Kaldi always has a cause, which names the object and its format.
     """
     shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
@@ -246,26 +252,22 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
         return Cause(name, changes={})  # With changes, the key keeps the number that tells compression methods apart.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
-    if not shape and wrong_result.is_explained_by(requested, outliers=30, share=0.95):
+    # Rounding errors may be larger in a few values, such as logarithms of quiet bins.
+    if not shape and wrong_result.is_explained_by(requested, max_ratio=30, min_share=0.95):
         return Cause(ROUNDING)
-    cause = (
-        _find_ignored_options(wrong_result, requested)
-        or _find_wrong_order(wrong_result)
-        or _find_sample_mistake(wrong_result, requested)
-    )
+    cause = _find_ignored_options(wrong_result, requested) or _find_wrong_order(wrong_result)
+    cause = cause or _find_sample_mistake(wrong_result, requested)
     return cause or ((_find_wrong_count(wrong_result, requested) or Cause(shape)) if shape else None)
 
 
 def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
-    """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not."""
-    for name, is_special in (("NaN", np.isnan), ("infinity", np.isinf)):
-        if (
-            wrong_result.result.dtype.kind == "f"
-            and is_special(wrong_result.result).any()
-            and not is_special(wrong_result.expected).any()
-        ):
-            mask = is_special(wrong_result.result)
-            return Cause(f"{name} in {'all' if mask.all() else 'some'} values")
+    """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not, or else None."""
+    if wrong_result.result.dtype.kind != "f":
+        return None
+    for name, find_special in (("NaN", np.isnan), ("infinity", np.isinf)):
+        is_special = find_special(wrong_result.result)
+        if is_special.any() and not find_special(wrong_result.expected).any():
+            return Cause(f"{name} in {'all' if is_special.all() else 'some'} values")
     return None
 
 
@@ -274,20 +276,19 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
-    for name, reversed_ in (("columns", expected[:, ::-1]), ("frames", expected[::-1])):
-        if wrong_result.is_close(reversed_, result):
+    for name, reversed_array in (("columns", expected[:, ::-1]), ("frames", expected[::-1])):
+        if wrong_result.is_close(reversed_array, result):
             return Cause(f"the {name} in reverse order")
     for shift in range(1, min(THRESHOLDS.shift, len(expected) - THRESHOLDS.few_frames) + 1):
-        for words, features, common in (
-            ("earlier", expected[shift:], result[:-shift]), ("later", expected[:-shift], result[shift:])
-        ):  # fmt: skip
-            if wrong_result.is_close(features, common):
-                return Cause(f"all frames are {shift} frame{'s' * (shift > 1)} {words} than they should be")
+        is_earlier = wrong_result.is_close(expected[shift:], result[:-shift])
+        if is_earlier or wrong_result.is_close(expected[:-shift], result[shift:]):
+            direction = "earlier" if is_earlier else "later"
+            return Cause(f"all frames are {shift} frame{'s' * (shift > 1)} {direction} than they should be")
     return None
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a mistake in reading the samples as the cause, or None if no mistake in :data:`SAMPLES` explains it."""
+    """Return the first mistake in :data:`SAMPLES` that explains a result, or None if none of them does."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
@@ -297,10 +298,10 @@ def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> 
 
 
 def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return ignored options, one or all, as the cause if their default values explain a result, or else None."""
-    reset = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
-    reset = {name: value for name, value in reset.items() if value != requested.get(name)}
-    for changes in (*({name: value} for name, value in reset.items()), reset):
+    """Return one option, or all options, as the cause if their default values explain a result, or else None."""
+    defaults = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
+    defaults = {name: value for name, value in defaults.items() if value != requested.get(name)}
+    for changes in (*({name: value} for name, value in defaults.items()), defaults):
         if changes and wrong_result.is_explained_by(requested.change(changes)):
             changes = _reduce_changes(wrong_result, requested, changes)
             return Cause(_name_changes(requested, changes), changes=changes)
@@ -316,22 +317,22 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
-    """Return the cause that explain finds from the input (or from Kaldi's output, for unknown programs), or None."""
-    result, requested, source = wrong_result.result, wrong_result.requested_model, wrong_result.given
-    if requested:  # Leave out additional frames, which may contain anything.
-        _, result, _ = wrong_result.align(wrong_result.expected)
-    else:
-        source = wrong_result.expected
+    """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
+
+    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search fails
+    to explain the result apart from additional frames, or explains fewer than 20 frames only with steps after the
+    features, because some steps fit almost any short result.
+    """
+    result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
-        explanation = (
-            explain_without_presets(result, source, requested.rate, wrong_result.tolerance)
-            if requested
-            else explain(result, source, tolerance=wrong_result.tolerance)
-        )
+        if requested:
+            _, result, _ = wrong_result.align(wrong_result.expected)  # Additional frames may contain anything.
+            explanation = explain_without_presets(result, wrong_result.given, requested.rate, tolerance)
+        else:
+            explanation = explain(result, wrong_result.expected, tolerance=tolerance)
     except KaldiCompatError:
         return None
-    has_extra_frames = "too many at the" in explanation.left
-    is_explained = explanation.is_exact or has_extra_frames
+    is_explained = explanation.is_exact or "too many at the" in explanation.left
     if not is_explained or (explanation.steps and len(result) < THRESHOLDS.free_frames):
         return None
     if requested is None:
@@ -340,36 +341,40 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
 
 
 def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
-    """Return a cause that names the settings in which the explained front end differs from the requested feature.
+    """Return the settings in which the front end of ``explanation`` differs from the requested features as the cause.
 
-    If these settings alone do not explain the result, the cause also names steps after the feature. For another kind of
-    feature, the cause is the explanation itself. Without any difference, the cause names the wrong values.
+    If the settings do not suffice, the cause also names a map of the features, or the steps of the explanation. If
+    nothing differs, it names the wrong values. For another kind of features, it describes the whole front end.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
-        return Cause(str(explanation).rpartition(":")[0])
+        return Cause(str(explanation).rpartition(":")[0])  # The last part is the largest difference.
+    changes = _reduce_changes(wrong_result, requested, _find_changes(wrong_result, requested, variant))
+    change_name, model = _name_changes(requested, changes), requested.change(changes)
+    map_name = "" if wrong_result.is_explained_by(model) else wrong_result.describe_map(model)
+    if map_name is not None:
+        name = "; ".join(filter(None, (change_name, map_name)))
+        return Cause(name, changes=changes, map_name=map_name) if name else _name_wrong_values(wrong_result, model)
+    steps = [step for step in explanation.steps if not FRAMES.search(step)]
+    steps = [step for step in steps if step != fits.MEAN or not wrong_result.options["subtract_mean"]]
+    name = "; ".join([*filter(None, [change_name]), *steps])
+    return Cause(name) if name else _name_wrong_values(wrong_result, model)
+
+
+def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: FeatureModel) -> dict[str, Any]:
+    """Return the options in which ``variant`` differs from the requested model, if possible with a fitting padding."""
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
-    # Try all paddings. They differ only in frames after Kaldi's last frame, which explain did not compare.
-    if "padding" in changes:
-        paddings = (changes | {"padding": padding} for padding in list_values("padding"))
-        padded = (other for other in paddings if wrong_result.is_explained_by(requested.change(other)))
-        changes = next(padded, changes)
-    changes = _reduce_changes(wrong_result, requested, changes)
-    model = requested.change(changes)
-    step_after = "" if wrong_result.is_explained_by(model) else wrong_result.describe_steps_after(model)
-    if step_after is not None:
-        name = "; ".join(filter(None, (_name_changes(requested, changes), step_after)))
-        return Cause(name, changes=changes, steps=step_after) if name else _describe_wrong_values(wrong_result, model)
-    steps = [step for step in explanation.steps if not FRAMES.search(step)]
-    steps = [step for step in steps if step != fits.MEAN or not wrong_result.options["subtract_mean"]]
-    name = "; ".join([*filter(None, [_name_changes(requested, changes)]), *steps])
-    return Cause(name) if name else _describe_wrong_values(wrong_result, model)
+    if "padding" not in changes:
+        return changes
+    # Some paddings differ only in frames after Kaldi's last frame, which explain did not compare.
+    paddings = (changes | {"padding": padding} for padding in list_values("padding"))
+    return next((other for other in paddings if wrong_result.is_explained_by(requested.change(other))), changes)
 
 
-def _describe_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
-    """Return a cause that names the places where the result differs from a model by more than the tolerance."""
+def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
+    """Return a cause that names the first values which differ from a model's features by more than the tolerance."""
     features, result, _ = wrong_result.align(wrong_result.compute_features(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
@@ -378,37 +383,33 @@ def _describe_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Ca
 
 
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes that are needed to explain a result, alone or with a simple step after the features."""
-    is_plain = wrong_result.is_explained_by(requested.change(changes))
+    """Return the changes of the requested model that are needed to explain a result, if necessary with a map."""
+    needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}
         model = requested.change(fewer_changes)
-        if wrong_result.is_explained_by(model) or (
-            not is_plain and wrong_result.describe_steps_after(model) is not None
-        ):
+        if wrong_result.is_explained_by(model) or (needs_map and wrong_result.describe_map(model) is not None):
             changes = fewer_changes
     return changes
 
 
 def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
-    """Describe changed options. An option that has its default instead of the requested value is called ignored."""
+    """Describe changed options, such as "num_ceps=12, use_energy ignored". An ignored option has its default value."""
     ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
     settings = FeatureModel(requested.kind).change(changes).list_settings()
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
-    """Add causes to ``known`` for missing and additional frames that the changes of known causes do not explain."""
+    """Add causes to ``known`` for missing and additional frames that the changes of a known cause do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for wrong_result in wrong_results:
         cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
         if requested is None or (cause is not None and cause.changes is None):
             continue
-        features = (
-            wrong_result.expected
-            if cause is None
-            else wrong_result.compute_features(requested.change(cause.changes or {}))
-        )
+        features = wrong_result.expected
+        if cause is not None:
+            features = wrong_result.compute_features(requested.change(cause.changes or {}))
         if frames := wrong_result.align(features)[2]:
             known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(wrong_result.id)
 
@@ -416,8 +417,8 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
     """Merge each cause in ``known`` into another cause that explains all of its vectors, if there is one.
 
-    The other cause may change additional options only if they are levels, such as a floor, which loud audio does not
-    show. ``wrong_results`` maps names of vectors to their wrong results.
+    The other cause may change additional options only if they are levels, such as a floor, because a level has no
+    effect on loud audio. ``wrong_results`` maps names of vectors to their wrong results.
     """
     for cause, other in itertools.permutations([*known.values()], 2):
         if not cause.changes or not other.changes or not {cause.name, other.name} <= known.keys():
@@ -428,14 +429,14 @@ def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Group the vectors without an explanation by program and most frequent option, and yield each group as a cause."""
+    """Group results by program and most frequent option, and yield a cause named "not explained" for each group."""
     while unexplained:
         program = unexplained[0].options["program"]
-        alike = [wrong for wrong in unexplained if wrong.options["program"] == program]
-        settings = {wrong.id: wrong.requested_model.list_settings() if wrong.requested_model else [] for wrong in alike}
-        counts = Counter(setting for wrong in alike for setting in settings[wrong.id])
+        peers = [wrong for wrong in unexplained if wrong.options["program"] == program]
+        settings = {wrong.id: wrong.requested_model.list_settings() if wrong.requested_model else [] for wrong in peers}
+        counts = Counter(setting for wrong in peers for setting in settings[wrong.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
-        group = [wrong for wrong in alike if setting in settings[wrong.id]] or alike
+        group = [wrong for wrong in peers if setting in settings[wrong.id]] or peers
         yield Cause(f"not explained, {program}{setting and ' with '}{setting}", [wrong.id for wrong in group])
         unexplained = [wrong for wrong in unexplained if wrong not in group]
 

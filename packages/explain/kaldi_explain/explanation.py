@@ -214,12 +214,12 @@ def explain(
     >>> print(explanation)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    repairs, target = arrangements.check_features(files.load_features(features))
+    repairs, target = arrangements.repair_features(files.load_features(features))
     audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
-        relation = find_relation(target, arrangements.check_features(audio)[1], repairs, limit)
+        relation = find_relation(target, arrangements.repair_features(audio)[1], repairs, limit)
         return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
     is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
     advice = f"is not a sampling rate in Hz: pass a number of at least {MIN_SAMPLE_FREQUENCY}"
@@ -232,7 +232,7 @@ def explain_without_presets(
     features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
 ) -> Explanation:
     """Explain features (frames, dim) by audio (T,) or (channels, T), like :func:`explain`, but do not try presets."""
-    repairs, target = arrangements.check_features(features)
+    repairs, target = arrangements.repair_features(features)
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])
 

@@ -33,7 +33,7 @@ from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_utterances
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import arrangements, work
-from kaldi_explain.answers import _split_settings
+from kaldi_explain.answers import _describe_unexplained_rows, _split_settings
 from kaldi_explain.calls import DECIBELS, WHISPER, describe_library_call
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.command import main as explain_main
@@ -443,6 +443,28 @@ def test_option_is_certain_only_if_no_other_value_may_be_right(
     assert sorted(_split_settings(attempt, candidate, budget)[0]) == certain
     changed = candidate.change({"window_type": "povey"})
     assert sorted(_split_settings(attempt, changed, budget)[0]) == ["num_mel_bins=40"]
+
+
+def test_option_with_untried_values_at_the_end_of_the_budget_is_a_guess() -> None:
+    candidate = Candidate("fbank", 16000, {"num_mel_bins": 40}, source=AudioSource("", 16000, lambda: SPEECH, 0.0))
+    budget = work.Budget(10.0)
+
+    def measure(_: Candidate) -> float:
+        budget.charge(1e9)
+        return THRESHOLDS.incomparable
+
+    attempt: Any = SimpleNamespace(candidate=candidate, cost=0.0, search=SimpleNamespace(measure_cost=measure))
+    assert _split_settings(attempt, candidate, budget) == ([], ["num_mel_bins=40"])
+
+
+def test_masked_rows_between_unexplained_rows_are_counted_at_both_ends() -> None:
+    rows = np.array([False, True, False, True, True, True, True, False, True, False])
+    sheet: Any = SimpleNamespace(rows=rows)
+    settled: Any = SimpleNamespace(row=4, target=np.zeros((2, 1)))
+    assert _describe_unexplained_rows(settled, sheet) == [
+        "3 frames too many at the end",
+        "3 frames too many at the start",
+    ]
 
 
 def test_another_recording_is_suggested_where_nothing_fits() -> None:
