@@ -21,7 +21,7 @@ from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOption
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_explain.fits import measure_distance, select_common_frames
 from kaldi_explain.thresholds import THRESHOLDS
-from kaldi_explain.work import charge
+from kaldi_explain.work import charge_microseconds
 
 Mask = npt.NDArray[np.bool_]
 
@@ -296,7 +296,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 
         def measure_cost(window: int) -> float:
             """Return the distance of the array from the sample, normalized in windows of ``window`` frames."""
-            charge(100 + 0.1 * sample.size)
+            charge_microseconds(100 + 0.1 * sample.size)
             return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
 
         costs = {window: measure_cost(window) for window in _list_window_lengths(len(sample))}

@@ -10,8 +10,11 @@ import numpy as np
 
 Changes = dict[str, Any]
 
+# Machine epsilon and smallest normal number of float32, and machine epsilon of float64: usual floors of energies.
 EPSILON, TINY, EPSILON_64 = (float(x) for x in (np.finfo("f4").eps, np.finfo("f4").tiny, np.finfo("f8").eps))
+# Kinds of features that have an option.
 FILTER_BANK, CEPSTRA, BESIDE_PLP = ("fbank", "mfcc"), ("mfcc", "plp"), ("fbank", "mfcc", "spectrogram")
+# Descriptions of steps.
 DC_REMOVAL, PREEMPHASIS = "DC removal of the whole recording", "preemphasis of the whole recording"
 
 
@@ -22,11 +25,13 @@ class Option:
     Attributes:
         name: name of the option or attribute.
         values: values that a search tries, the most common first. Empty for an option that a special search finds.
-        kinds: kinds of features. A search changes the option alone for these kinds.
-        gain: largest share of the cost that a new value may leave. The share is smaller for options that explain a
-            little of any array.
-        step: change of the value for measuring the derivative of features. Zero for an option without refinement.
-        words: a format, or a description of each value. "" for Kaldi's options, which are described by name.
+        kinds: kinds of features for which a search changes the option alone.
+        gain: largest ratio of the new cost to the old cost for which a search takes a new value. The ratio is smaller
+            for options that explain a little of any array.
+        step: change of a numeric value by which a search measures the derivative of the features. 0 for an option
+            whose values are only those in the table.
+        words: a format of the value, or a description of each value. "" for Kaldi's options, which an explanation
+            writes as ``name=value``.
     """
 
     name: str
@@ -165,6 +170,9 @@ def list_values(name: str) -> tuple[Any, ...]:
     return BY_NAME[name].values
 
 
-def has_option(kind: str, name: str) -> bool:
-    """Return True if a search may change the option ``name`` alone, for features of the kind ``kind``."""
+def can_change_alone(kind: str, name: str) -> bool:
+    """Return True if a search may change the option ``name`` alone for features of the kind ``kind``, such as "mfcc".
+
+    Names that are not in :data:`TABLE` return False.
+    """
     return name in BY_NAME and kind in BY_NAME[name].kinds

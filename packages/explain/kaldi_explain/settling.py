@@ -239,7 +239,7 @@ class Settling:
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with usual scales and, for logarithms, with usual floors and the floor of the array."""
         levels, floors = self.search.levels, list_values("floor")
-        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
+        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
