@@ -94,8 +94,8 @@ class FeatureModel:
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with the new values ``changes`` of options and attributes, by name.
 
-        If only the padding is new and is not "", ``snip_edges`` becomes True. If ``snip_edges`` is new and the padding
-        is not, the padding becomes "".
+        Paddings and ``snip_edges=False`` exclude each other. A new padding other than "" therefore sets ``snip_edges``
+        to True, and a new ``snip_edges`` sets the padding to "", unless ``changes`` contain both.
         """
         implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
@@ -106,7 +106,7 @@ class FeatureModel:
         return dataclasses.replace(self, options=options, **attributes)
 
     def get(self, name: str) -> Any:
-        """Return the value of the option or attribute ``name``, which may be a default of :meth:`get_default`."""
+        """Return the model's value of an option or attribute, or None for an option that the feature does not have."""
         if name in self.options:
             return self.options[name]
         return getattr(self, name) if name in self.__dataclass_fields__ else self.get_default(name)
@@ -179,7 +179,7 @@ class FeatureModel:
 
     @property
     def is_computed_by_engine(self) -> bool:
-        """True if the engine of kaldi-compat computes the model: PLP, or no attribute that it lacks is changed."""
+        """True if kaldi-compat's engine computes the model: PLP, or one that differs only in ``ENGINE_ATTRIBUTES``."""
         unsupported = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
         return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in unsupported)
 
@@ -257,11 +257,8 @@ class FeatureModel:
             samples = samples - coefficient * np.hstack((samples[:, :1], samples[:, :-1]))
         window_type, is_periodic = self.get("window_type"), self.window == "periodic"
         windowed = samples * make_window(window_type, samples.shape[1], self.get("blackman_coeff"), is_periodic)
-        power = (
-            _compute_power(windowed, points)
-            if self.precise
-            else _compute_rounded_power(windowed.astype(F32), points, self.rate)
-        )
+        rate = self.rate
+        power = _compute_power(windowed, points) if self.precise else _compute_float32_power(windowed, points, rate)
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
@@ -344,11 +341,11 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
     return np.asarray(spectrum.real**2 + spectrum.imag**2)
 
 
-def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
+def _compute_float32_power(windowed: Doubles, points: int, rate: float) -> Doubles:
     """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) by Kaldi's float32 FFT."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
-    [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
+    [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 

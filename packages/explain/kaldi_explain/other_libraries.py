@@ -159,8 +159,8 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
         return 0, 0
     if padding in ("reflect", "constant"):
         return points // 2, points // 2
-    # Both ends of the audio are padded equally for frames as long as the FFT. The windows lie within these frames, so
-    # windows as frames need fewer samples.
+    # The padding belongs to frames as long as the FFT. A frame of a model is only the window in the middle, so the
+    # padding is counted without the samples before the first window and after the last window.
     fft_padding = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
     start_count = fft_padding - (points - size) // 2
     return start_count, 2 * fft_padding - (points - size) - start_count
@@ -200,18 +200,12 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
     # factor * (f / half of the lower rate) ** power. The numbers (factor, power), and the filter of soxr, were fitted
     # to the output of soxr. The other filters have the parameters of torchaudio and SciPy.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
-    partial = functools.partial
+    partial, by_kaiser = functools.partial, _resample_by_kaiser_window
     return {
         "as Kaldi and torchaudio do": resample_as_kaldi,
-        "by soxr (librosa, sox)": partial(
-            _resample_by_kaiser_window, cutoff=0.957, half_width=104.0, beta=15.0, loss=loss
-        ),
-        "by torchaudio with a Kaiser window": partial(
-            _resample_by_kaiser_window, cutoff=0.99, half_width=6 / 0.99, beta=14.769656
-        ),
-        "by a polyphase filter (scipy.signal.resample_poly)": partial(
-            _resample_by_kaiser_window, cutoff=1.0, half_width=10, beta=5.0
-        ),
+        "by soxr (librosa, sox)": partial(by_kaiser, cutoff=0.957, half_width=104.0, beta=15.0, loss=loss),
+        "by torchaudio with a Kaiser window": partial(by_kaiser, cutoff=0.99, half_width=6 / 0.99, beta=14.769656),
+        "by a polyphase filter (scipy.signal.resample_poly)": partial(by_kaiser, cutoff=1.0, half_width=10, beta=5.0),
         "by an FFT (scipy.signal.resample)": resample_by_fft,
         "by linear interpolation": _resample_by_interpolation,
     }
@@ -260,7 +254,7 @@ def _resample_by_kaiser_window(
     period_count = -(-(len(samples) + int(2 * half_width / lower * rate) + 32) // period)
     points, new_points = period_count * period, period_count * new_period
     spectrum = np.fft.fft(samples.astype(np.float64), points)
-    top_bin = int(min(1.5 * higher, filter_rate / 2) * points / rate)
+    top_bin = int(min(1.5 * higher, filter_rate / 2) * points / rate)  # The filter removes higher frequencies.
     bins = np.arange(-top_bin, top_bin)
     gains = _compute_kaiser_gains(np.abs(bins) * (rate / points), lower, filter_rate, cutoff, half_width, beta)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]

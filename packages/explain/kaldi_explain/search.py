@@ -79,7 +79,7 @@ class Search:
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
-    def _choose_rows(self) -> npt.NDArray[np.intp]:
+    def _choose_rows(self) -> Any:
         """Return the indices of the rows to compare, without up to ``EDGE_ROWS`` rows at each edge.
 
         For a long array, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS`` rows with the largest
@@ -119,10 +119,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return a candidate's cost, also after the end of the search. See :meth:`get_cost`.
-
-        A candidate with invalid options costs ``THRESHOLDS.incomparable``.
-        """
+        """Return a candidate's cost even after the end of the search. Invalid options cost ``incomparable``."""
         key = candidate.key
         if key not in self._costs:
             charge_microseconds(350)
@@ -136,9 +133,8 @@ class Search:
         """Return the distance of the array from a candidate's features, which are floored and clipped like the array.
 
         Quiet cells of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than
-        higher cepstra. With ``by_differences``, the changes between adjacent rows are compared. Features with a
-        different number of columns, and arrays with fewer than two compared rows, have the distance
-        ``THRESHOLDS.incomparable``.
+        higher cepstra. With ``by_differences``, the changes between adjacent rows are compared. Features with more or
+        fewer columns, and arrays with fewer than two compared rows, have the distance ``THRESHOLDS.incomparable``.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -178,7 +174,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features (rows, columns) for the compared rows, or their deltas if they are compared."""
+        """Return a candidate's features (rows, columns) in the compared rows, or deltas for an array of only deltas."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -226,10 +222,10 @@ class Search:
     # The following methods choose the candidates with which the search begins.
 
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return at most ``THRESHOLDS.starts`` usual features with as many columns as the array, the best first.
+        """Return at most ``THRESHOLDS.starts`` candidates with usual options and the array's columns, the best first.
 
         All usual features of the audio ``source`` are tried with each of ``timings``, until one explains the array.
-        Among features that agree in the kind, energy, window, filters, bins and order of columns, only the best are
+        Only the best of the candidates that agree in the kind, energy, window, filters, bins and order of columns is
         returned.
         """
         candidates: list[Candidate] = []
@@ -276,11 +272,11 @@ class Search:
         ``shift`` is the frame shift in samples, and ``rate`` is the sampling rate in Hz.
         """
         shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * shift, rate) for n in (1, 2, 4))
-        dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
+        dim, is_10_ms = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
         # Speech recognition uses frames of 25 ms. Speech synthesis uses two or four frame shifts, or 50 ms.
-        for length in sorted({25.0} if is_speech_shift else {double_ms, fourfold_ms, 50.0}):
-            yield from _list_library_templates(length, dim, self.levels[0], is_speech_shift)
-        for length in sorted({min(25.0, fourfold_ms)} if is_speech_shift else {min(25.0, fourfold_ms), 50.0}):
+        for length in sorted({25.0} if is_10_ms else {double_ms, fourfold_ms, 50.0}):
+            yield from _list_library_templates(length, dim, self.levels[0], is_10_ms)
+        for length in sorted({min(25.0, fourfold_ms)} if is_10_ms else {min(25.0, fourfold_ms), 50.0}):
             yield from _list_kaldi_templates(rate, length, dim)
         yield from _list_spectrogram_templates(rate, dim)
 
@@ -289,10 +285,10 @@ class Search:
     def improve_candidate(self, candidate: Candidate) -> Candidate:
         """Change options of a candidate in rounds, and return the result with as many default options as possible.
 
-        Rounds end when the candidate explains the array, when a round reduces the cost by less than 1%, or with the
-        stage's budget. A round changes single options. If this does not reduce a cost below ``THRESHOLDS.close``, it
-        changes options that can compensate for each other together: those of the frames, and then the filters and the
-        preparation of the samples.
+        The last round explains the array, reduces the cost by less than 1%, or uses up the stage's budget. A round
+        changes single options. If this reduces the cost by less than 1% and the cost is below ``THRESHOLDS.close``, it
+        also changes options together that can compensate for each other: first those of the frames, and then those of
+        the filters with those of the preparation of the samples.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single_changes, THRESHOLDS.incomparable),
@@ -351,8 +347,8 @@ class Search:
     def _list_single_changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the changes of :func:`_list_changes` until the stage's budget ends, and then changes of filter edges.
 
-        Edges are estimated if the candidate does not nearly explain the array. If the candidate resembles the array,
-        edges are also fitted, and are yielded if their cost is less than half of the lowest cost of all other changes.
+        Edges are estimated if the candidate does not nearly explain the array. If the candidate has filters and
+        resembles the array, fitted edges follow if their cost is less than half of the lowest cost so far.
         """
         cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
@@ -371,7 +367,7 @@ class Search:
         """Yield changes that move the frames, and then pairs of a frame length and a window type with the same centers.
 
         The pairs are tried because a wrong window can imitate a wrong frame length. The three pairs with the lowest
-        costs are also yielded with each value of the attribute ``window``, alone and with changes that move the frames.
+        costs are then combined with each value of the attribute ``window``, and with changes that move the frames.
         """
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
@@ -384,15 +380,16 @@ class Search:
             ranked.append((self.get_cost(candidate.change(changes)), len(ranked), changes))
             yield changes
         best = [changes for _, _, changes in sorted(ranked, key=lambda pair: pair[:2])[:3]]
-        for changes in (changes | {"window": window} for changes in best for window in list_values("window")):
-            framings = candidate.change(changes).list_framing_changes()
-            yield from (changes | framing for framing in framings)
+        for pair, window in itertools.product(best, list_values("window")):
+            changes = pair | {"window": window}
+            yield from (changes | framing for framing in candidate.change(changes).list_framing_changes())
 
     def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield filter shapes with fitted edges, and then combinations of a preparation of the samples and filters.
 
-        A preparation is a preemphasis and the removal of DC offsets or not. The filters of a combination have Kaldi's
-        shape or the candidate's, and usual edges or the candidate's. Features without filters have only preparations.
+        A preparation is a factor of preemphasis, in each frame or in the whole recording, with or without the removal
+        of DC offsets. The filters of a combination have Kaldi's shape or the candidate's, and usual edges or the
+        candidate's. For PLP and spectrograms, the filters stay unchanged.
         """
         filters: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if can_change_alone(candidate.kind, "mel"):
@@ -402,10 +399,8 @@ class Search:
             low, high = (_get_number(candidate, name) for name in EDGES)
             near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
             lows, highs = {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
-            filters = [
-                {"mel": mel, "low_freq": first, "high_freq": last}
-                for mel, first, last in itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)
-            ]
+            filters = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last
+                       in itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)]  # fmt: skip
         factors = list_values("preemphasis_coefficient")[:5]  # The most common factors, because every pair is tried.
         for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
             preparation = {"preemphasis_coefficient": factor, "remove_dc_offset": removes_dc, "whole": whole}
@@ -415,7 +410,8 @@ class Search:
         """Yield changes of the filters' edges: to estimated edges for a filter bank, and to usual edges for cepstra."""
         yield from self._list_estimated_edges(candidate)
         if candidate.kind in ("mfcc", "plp"):
-            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), list_values("high_freq")):
+            common_lows = (20.0, 0.0, 40.0, 64.0, 80.0, 133.3333)  # Fewer than in the table, because pairs are tried.
+            for low, high in itertools.product(common_lows, list_values("high_freq")):
                 yield {"low_freq": low, "high_freq": high}
 
     def _list_estimated_edges(self, candidate: Candidate) -> Iterator[Changes]:
@@ -428,10 +424,8 @@ class Search:
         filters, centers = self._estimate_centers(candidate)
         if len(filters) < 3:
             return
-        rate, usual_highs = (
-            candidate.rate,
-            [edge if edge > 0 else edge + candidate.rate / 2 for edge in list_values("high_freq")],
-        )
+        rate = candidate.rate
+        usual_highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
         for is_slaney in (False, True):
             edges = _extrapolate_edges(filters, centers, candidate.get("num_mel_bins"), is_slaney)
             low, high = np.clip(edges, 0, rate / 2).tolist()
@@ -442,11 +436,9 @@ class Search:
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
                 loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
-                count = 3 if mel == nearest_shape else 2
-                lows, highs = (
-                    sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:count]
-                    for usual, estimated in ((list_values("low_freq"), low), (usual_highs, high))
-                )
+                count, usual_lows = 3 if mel == nearest_shape else 2, list_values("low_freq")
+                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:count]
+                               for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
                     if usual_low < usual_high <= rate / 2:
                         yield {"mel": mel, "low_freq": usual_low, "high_freq": _convert_edge(usual_high, rate)}
@@ -524,13 +516,11 @@ class Search:
         return {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(values, shares, strict=True)}
 
 
-def _list_library_templates(
-    length: float, dim: int, unit: float, is_speech_shift: bool
-) -> Iterator[tuple[str, Changes]]:
+def _list_library_templates(length: float, dim: int, unit: float, is_10_ms: bool) -> Iterator[tuple[str, Changes]]:
     """Yield kinds and options of librosa's and torchaudio's mel features and cepstra that have ``dim`` columns.
 
-    ``length`` is the frame length in milliseconds, ``unit`` is the factor that scales the samples to -1 to 1, and
-    ``is_speech_shift`` tells that the frame shift is 10 ms.
+    ``length`` is the frame length in milliseconds, and ``unit`` is the factor that scales the samples to -1 to 1.
+    ``is_10_ms`` is True if the frame shift is 10 ms.
     """
     library = {"frame_length": length} | LIBRARY_MEL
     if MIN_BINS <= dim <= MAX_BINS:
@@ -542,7 +532,7 @@ def _list_library_templates(
         for mel in ("hertz", "slaney"):
             for added in (1.0, 1e-6):  # log1p adds 1, and users of torchaudio most often add 1e-6.
                 yield "fbank", filters | {"mel": mel, "scale": unit, "added": added, "floor": 0.0}
-            if is_speech_shift:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
+            if is_10_ms:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
                 yield "fbank", filters | {"mel": mel, "round_to_power_of_two": True}
     for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
         if MIN_CEPSTRA <= dim <= min(bins, MAX_CEPSTRA):
@@ -607,10 +597,7 @@ def _get_gain(candidate: Candidate, changes: Changes) -> float:
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield changes of each option alone, and of options that interact.
-
-    ``levels`` are the factors that scale the samples to -1 to 1 and to 16 bits.
-    """
+    """Yield changes of each option alone, and of options that interact. ``levels`` are factors that scale samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         has_effect = option.name != "in_place" or candidate.get("preemphasis_coefficient")
@@ -634,7 +621,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
         for scale in levels:
             yield from ({"scale": scale} | changes for changes in _list_level_changes(candidate))
-        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
+        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}  # Kaldi's levels.
 
 
 def _list_level_changes(candidate: Candidate) -> Iterator[Changes]:

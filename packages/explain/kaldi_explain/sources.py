@@ -57,7 +57,7 @@ class AudioSource:
 
     @functools.cached_property
     def loudness_factors(self) -> dict[float, str]:
-        """Maps factors of the samples that normalize their loudness to descriptions. Empty if all samples are equal."""
+        """Maps factors that normalize the loudness of the samples to descriptions. Empty if all samples are equal."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
@@ -80,8 +80,7 @@ class AudioSource:
     def add_rounding_noise(self) -> AudioSource:
         """Return resampled audio with Gaussian noise of a millionth of the largest magnitude of a sample.
 
-        This is the difference between implementations of one resampler. Audio that was not resampled is returned
-        unchanged.
+        Similar resamplers differ this much. Audio that was not resampled is returned unchanged.
         """
         if not self.is_resampled:
             return self
@@ -164,10 +163,8 @@ def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource
     channel_count, length = recording.shape
     if channel_count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]
-    channels = [
-        AudioSource(f"channel {channel}", rate, functools.partial(recording.__getitem__, channel), length)
-        for channel in range(channel_count)
-    ]
+    channels = [AudioSource(f"channel {index}", rate, functools.partial(recording.__getitem__, index), length)
+                for index in range(channel_count)]  # fmt: skip
     return [*channels, AudioSource("mean of the channels", rate, lambda: recording.mean(0), length)]
 
 
@@ -198,14 +195,10 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
     one. ``source`` is a channel of the recording, or the mean of its channels.
     """
     rate, length, change = int(source.rate), source.length, source.change
-    mistakes = [
-        change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other) for other in RATES if other != rate
-    ]
-    mistakes += [
-        source.resample(" by leaving out samples", other, lambda samples, rate, other: samples[:: rate // other])
-        for other in RATES
-        if other < rate and rate % other == 0
-    ]
+    mistakes = [change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other)
+                for other in RATES if other != rate]  # fmt: skip
+    mistakes += [source.resample(" by leaving out samples", other, lambda samples, old, new: samples[:: old // new])
+                 for other in RATES if other < rate and rate % other == 0]  # fmt: skip
     for speed in SPEEDS:
         resample = functools.partial(resample_as_kaldi, rate=round(rate * speed), new_rate=rate)
         change_speed = functools.partial(lambda resample: resample(source.samples), resample)

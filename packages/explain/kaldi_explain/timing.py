@@ -16,12 +16,9 @@ from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge_microseconds
 
-# Usual frame shifts: common shifts in milliseconds, shifts in samples, and rare shifts in milliseconds.
-SHIFTS_MS, SHIFTS, RARE_SHIFTS_MS = (
-    (10.0, 12.5, 5.0),
-    (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024),
-    (8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0),
-)
+SHIFTS_MS = (10.0, 12.5, 5.0)  # Common frame shifts in milliseconds.
+SHIFTS = (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024)  # Usual frame shifts in samples.
+RARE_SHIFTS_MS = (8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0)  # Rare frame shifts in milliseconds.
 MIN_SHIFT_SECONDS, MAX_SHIFT_SECONDS = 0.002, 0.1  # Limits of a frame shift that is estimated from the number of rows.
 # Largest difference between the number of rows of the whole audio and of an array that may cover it: three rows, and
 # the rows that the longest usual frames, of 2048 samples, lack at the ends of the audio.
@@ -78,49 +75,35 @@ class Pattern:
         correlated with the audio: it is assumed to begin with the audio, and its timings have the score 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
-        whole_shifts = [
-            row_shift
-            for row_shift in row_shifts
-            if self._measure_excess(source, row_shift) <= MAX_EXCESS_ROWS + MAX_EXCESS_SAMPLES / row_shift
-        ]
-        whole_shifts.sort(key=lambda row_shift: self._measure_excess(source, row_shift) > MAX_NEAR_EXCESS_ROWS)
+        # Difference between the number of rows of the whole audio and of the array, for each distance of rows.
+        excess = {shift: min(abs(source.length / shift - n) for n in self.row_counts) for shift in row_shifts}
+        whole_shifts = [shift for shift in excess if excess[shift] <= MAX_EXCESS_ROWS + MAX_EXCESS_SAMPLES / shift]
+        whole_shifts.sort(key=lambda shift: excess[shift] > MAX_NEAR_EXCESS_ROWS)
         if len(self.rows) < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             first_center = HALF_FRAME_SECONDS * source.rate
             return [Timing(row_shift, first_center, 0.0, True) for row_shift in whole_shifts]
         timings = [self._find_best_timings(source, row_shift, is_whole=True)[0] for row_shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not parts:
-            near_timings = [
-                timing
-                for timing in timings[2:]
-                if self._measure_excess(source, timing.row_shift) <= MAX_NEAR_EXCESS_ROWS
-            ]
+            near_timings = [timing for timing in timings[2:] if excess[timing.row_shift] <= MAX_NEAR_EXCESS_ROWS]
             timings = [*timings[:2], *near_timings[:2]]
         else:
-            timings = self._add_timings_in_parts(source, timings, row_shifts, stride)
+            exact_timings = [timing for timing in timings if excess[timing.row_shift] <= 1][:3]
+            # The array may cover the whole audio even if the scores are low, so keep these timings.
+            from_first_sample = [Timing(timing.row_shift, 0.0, timing.score, True) for timing in exact_timings]
+            likely_timings = self._find_likely_timings(source, timings, row_shifts, stride)
+            timings = list(dict.fromkeys([*exact_timings, *from_first_sample, *likely_timings]))
         return [replace(timing, center=timing.center - self.begin * timing.row_shift) for timing in timings]
 
-    def _measure_excess(self, source: AudioSource, row_shift: int) -> float:
-        """Return the difference in rows between the array and the whole audio with a row every ``row_shift`` samples.
-
-        The number of rows of the array is the value in :attr:`row_counts` that makes the difference smallest.
-        """
-        return min(abs(source.length / row_shift - row_count) for row_count in self.row_counts)
-
-    def _add_timings_in_parts(
+    def _find_likely_timings(
         self, source: AudioSource, whole_timings: list[Timing], row_shifts: list[int], stride: int
     ) -> list[Timing]:
-        """Return timings of the whole audio with the right number of rows, and then up to nine likely timings.
+        """Return at most nine likely timings in the whole audio and in parts of it, the best first.
 
-        ``whole_timings`` are timings of the whole audio, the best first. The first three of them with which the audio
-        has as many rows as the array, or one more or less, are returned even if their scores are low, and once more
-        with the first frame centered at the first sample. The likely timings are the best of ``whole_timings`` and of
-        timings in parts of the audio with ``row_shifts``, which are sorted by their scores. If ``whole_timings`` is
-        empty, a timing of the whole audio with a frame shift estimated from the number of rows may be among them.
+        ``whole_timings`` are timings of the whole audio. If there are none, a frame shift is estimated from the number
+        of rows. Parts of the audio are searched with those of ``row_shifts`` with which the array, without a margin at
+        both ends, is not longer than the audio.
         """
-        excesses = ((timing, self._measure_excess(source, timing.row_shift)) for timing in whole_timings)
-        exact_timings = [timing for timing, excess in excesses if excess <= 1][:3]
-        from_first_sample = [Timing(timing.row_shift, 0.0, timing.score, True) for timing in exact_timings]
         timings, count = list(whole_timings), len(self.rows)
         shift = round(source.length / count / stride)
         if not whole_timings and MIN_SHIFT_SECONDS * source.rate < shift < MAX_SHIFT_SECONDS * source.rate:
@@ -130,8 +113,7 @@ class Pattern:
                 timings += self._find_best_timings(source, row_shift, is_whole=False)
         timings.sort(key=lambda timing: -timing.score)
         min_score = THRESHOLDS.certain * timings[0].score if timings else 0.0
-        likely_timings = [timing for timing in timings if timing.score > min_score][:9]
-        return list(dict.fromkeys([*exact_timings, *from_first_sample, *likely_timings]))
+        return [timing for timing in timings if timing.score > min_score][:9]
 
     def _find_best_timings(self, source: AudioSource, row_shift: int, *, is_whole: bool) -> list[Timing]:
         """Return one or two timings with ``row_shift`` samples from row to row, the best first.
@@ -146,11 +128,11 @@ class Pattern:
         independent_share = min(1.0, row_shift / (HALF_FRAME_SECONDS * source.rate))
         energies = compute_energies(source, step, band_count)
         bands_of_steps = _decorrelate_bands(energies, max(1, round(row_shift / step)))
-        # The energies are computed for more rows than the audio has, so that the array may reach beyond both ends.
+        # The bands have more rows than the audio, so that the array may reach beyond both ends.
         total = max(int(source.length / row_shift), len(self.rows)) + 2 * THRESHOLDS.margin
         charge_microseconds(2500 + 3 * (total + len(self.rows)) + 0.2 * energies.size)
         timings = list[Timing]()
-        for quarter in range(4):  # Rows may begin between two row shifts of the audio, so try each quarter of a shift.
+        for quarter in range(4):  # The first row may begin at any sample, so try each quarter of a row shift.
             centers = quarter * row_shift / 4 + (np.arange(total) - THRESHOLDS.margin) * row_shift
             # Frames of energies begin one step apart, so the middle of the first frame is half a frame after sample 0.
             steps = (centers - 0.5 * STEPS_PER_FRAME * step) / step

@@ -29,6 +29,7 @@ class Budget:
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
+        # Each step takes longer for longer audio. All limits are seconds of the budget.
         settling_seconds = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
         finishing_seconds = float(np.clip(0.05 * seconds_of_audio, 0.25, 0.5))
         self.is_exhausted = self.is_slow = False
