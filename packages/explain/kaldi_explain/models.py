@@ -234,9 +234,10 @@ class FeatureModel:
     def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
         """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
-        With ``raw_energy``, the energies are those before preemphasis and the window, or else those after the window,
-        unless :attr:`energy` selects the spectrum. :attr:`scale` is not applied. Raise OptionError if the FFT is
-        shorter than the frames, or its number of points is odd or has a prime factor above 29.
+        The energies are computed from the spectrum if :attr:`energy` is "spectrum", from the samples before preemphasis
+        if ``raw_energy`` is True, and otherwise from the samples after the window. :attr:`scale` is not applied. Raise
+        OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor above
+        29.
         """
         points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.

@@ -28,7 +28,7 @@ class Option:
         kinds: kinds of features for which a search changes the option alone.
         gain: largest ratio of the new cost to the old cost for which a search takes a new value. The ratio is smaller
             for options that explain a little of any array.
-        step: change of a number by which a search measures the derivative of the features. 0 if it tries only values.
+        step: change of a number with which a search measures the derivative of the features. 0 to try only ``values``.
         words: a format or a description of each value. "" for options of Kaldi, which are written as ``name=value``.
     """
 

@@ -459,7 +459,8 @@ class Search:
             correlations = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return nothing
-        filters = self._columns - int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))
+        has_energy_first = candidate.get("use_energy") and not candidate.get("htk_compat")
+        filters = self._columns - 1 if has_energy_first else self._columns
         is_local = (correlations.max(1) > THRESHOLDS.local) & (filters >= 0)
         is_local &= filters < candidate.get("num_mel_bins")
         filters, correlations = filters[is_local], correlations[is_local]

@@ -27,7 +27,7 @@ SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))  # Known slope
 # told from the slope or offset of a map, so the attribute counts as three words of an answer.
 LEVELS, DOUBTFUL_WORDS = ("scale", "floor", "added", "span"), 3
 MAX_ROUNDING = 1e3  # Largest rounding error, in tolerances, that is searched for.
-SMALLEST_LOG_ENERGY = math.log(1e-30)  # Log energies below this are those of digital silence.
+SMALLEST_LOG_ENERGY = math.log(1e-30)  # Smaller log energies belong to digital silence.
 MAX_LIFTER = 99  # Largest lifter that is searched for. The usual lifter is 22.
 # Maps a shape of filters to the shapes that differ from it at most in the height of the triangles.
 SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
@@ -259,20 +259,25 @@ class Settling:
                 yield candidate.change({"energy_floor": 1.0})  # The default of torchaudio.compliance.kaldi.
 
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield a filter bank or spectrogram with usual scales of the samples and, if it is logarithmic, with floors.
-
-        The floors are the usual ones that agree with the floor of the array, or else the floor of the array itself. If
-        no cell of the array shows a floor, the most common floors are yielded.
-        """
-        levels, floors = self.search.levels, list_values("floor")
+        """Yield a filter bank or spectrogram with usual scales of the samples and, for logarithms, with floors."""
+        levels = self.search.levels
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
         if candidate.added:
-            yield from (candidate.change({"floor": floor}) for floor in floors[:4])
+            yield from (candidate.change({"floor": floor}) for floor in list_values("floor")[:4])
             return
-        yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
+        yield from (candidate.change({"scale": scale, "floor": DB_80["floor"]}) for scale in levels)
+        yield from self._vary_floors_of_array(candidate, scales)
+
+    def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
+        """Yield a logarithmic candidate with usual floors that agree, at one of ``scales``, with the array's floor.
+
+        A range of 80 dB is also yielded if it agrees. If nothing agrees, yield the floor of the array itself. If no
+        cell of the array shows a floor, yield the most common floors.
+        """
+        levels, floors = self.search.levels, list_values("floor")
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
         # Magnitudes are proportional to the scale of the samples, and powers to its square.
         exponent, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
@@ -300,7 +305,8 @@ class Settling:
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
         columns = self.sheet.feature_columns & is_lowest.any(0)
-        columns[: int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))] = False
+        if candidate.get("use_energy") and not candidate.get("htk_compat"):
+            columns[0] = False  # The first column is the energy of a frame, which has a floor of its own.
         if not columns.any():  # A single cell, the smallest one, may be at the floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
@@ -443,7 +449,7 @@ class Places:
     Attributes:
         padding: descriptions of rows of padding at the ends of the array.
         quiet: descriptions of frames and columns that are too quiet to compare.
-        deviations: all other places.
+        deviations: the other places, and verified reasons of their differences.
     """
 
     padding: list[str]
@@ -482,7 +488,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
-    """Describe the unexplained rows (rows,) at the start and at the end of an array, and return the mask of them."""
+    """Describe the unexplained rows at the start and at the end of an array, and return the mask (rows,) of them."""
     inner_rows = np.flatnonzero(~is_unexplained)
     counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
     is_padding = np.ones(len(is_unexplained), bool)

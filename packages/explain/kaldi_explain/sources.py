@@ -90,10 +90,9 @@ class AudioSource:
     def change(
         self, words: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
     ) -> AudioSource:
-        """Return the audio that one more step, which ``words`` describe, makes of this audio.
+        """Return this audio after one more step, which ``words`` describe. ``make`` returns the changed samples (T,).
 
-        ``make`` returns the changed samples (T,). ``rate`` is the new sampling rate in Hz, and ``length`` is the new
-        number of samples. None keeps the old value.
+        ``rate`` is the new sampling rate in Hz, and ``length`` is the new number of samples. None keeps the old value.
         """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)

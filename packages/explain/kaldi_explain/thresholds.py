@@ -55,7 +55,7 @@ class Thresholds:
     spectra: int = 300  # Number of spectra that are kept in memory, because many candidates share a spectrum.
     frames: int = 4096  # Number of frames that are computed at once, so that an hour of audio fits into memory.
     channels: int = 32  # Largest number of channels. An array with more channels probably has its axes swapped.
-    searched_frames: int = 32  # Number of wrong frames of which copies are searched for in all frames of the features.
+    searched_frames: int = 32  # Number of wrong frames for which an equal frame is searched for in all features.
     searches: int = 12  # Number of wrong vectors of conform for which new causes are searched for, not only known ones.
     fruitless_searches: int = 3  # Number of searches without a result after which conform stops searching for causes.
     narrow_filters: int = 60  # Number of narrow filters, evenly spaced in mel, that measure the centers of columns.

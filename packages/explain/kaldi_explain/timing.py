@@ -30,7 +30,7 @@ STEP_SECONDS, STEPS_PER_FRAME, HALF_FRAME_SECONDS = 0.005, 5, 0.0125
 MAX_OUTSIDE_ROWS = 3
 DELAY_COST = 0.02  # Share of the estimate that each row between the beginnings of the audio and of the array costs.
 MAX_PEAKS = 6  # Number of timings whose score is computed for one position of the rows relative to the audio.
-MIN_DISTANCE_ROWS = 3  # Timings that begin at most this number of rows apart count as the same timing.
+MIN_DISTANCE_ROWS = 3  # Timings whose first rows are at most this far apart count as the same timing.
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Pattern:
         Rows begin ``stride`` frames apart, and usual frame shifts are tried. At first, the rows are assumed to cover
         the whole audio, and at most four timings are returned, the best first. If none of them has a score above
         ``certain`` and ``parts`` is True, timings in parts of the audio are added. An array of few rows is not
-        correlated with the audio: it is assumed to begin with the audio, and its timings have the score 0.
+        correlated with the audio, but assumed to begin with it, and its timings have the score 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
         # Difference between the number of rows of the whole audio and of the array, for each distance of rows.
@@ -175,8 +175,8 @@ def list_usual_shifts(rate: float) -> list[int]:
 def compute_explained_share(components: Doubles, bands: Doubles, independent_share: float = 1.0) -> float:
     """Return the share of the variance of components (n, frames) that is a linear function of bands (m, frames).
 
-    The share is at least 0, and is reduced by what chance explains (adjusted R squared). ``independent_share`` is the
-    share of frames that count as independent observations.
+    The share is at least 0, and is reduced by the share that chance would explain (adjusted R squared).
+    ``independent_share`` is the share of frames that count as independent observations.
     """
     design = np.vstack((bands, np.ones(bands.shape[1]))).T
     centered = components.T - components.mean(1)
@@ -188,16 +188,16 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent_sha
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return the time courses of an array (frames, columns): its ``THRESHOLDS.components`` principal components.
+    """Return at most ``THRESHOLDS.components`` principal components of an array (frames, columns) over time.
 
     The result has the shape (components, frames), with the largest component last, and is 0 outside of the mask
-    ``rows`` (frames,). An array of fewer columns has one component per column. The columns are first clipped to the
-    range of 90% of their values and scaled to unit variance, and powers are converted to logarithms. If there are more
-    than 600 columns, means of neighboring columns replace the principal components.
+    ``rows`` (frames,). An array of fewer columns has one component per column. Powers are first converted to
+    logarithms, and the columns are clipped to the range of 90% of their values and scaled to unit variance. If there
+    are more than 600 columns, means of neighboring columns replace the principal components.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
-        # Powers and magnitudes have a much larger range than their logarithms.
+        # Powers and magnitudes have a much larger range than their logarithms. The added number limits this range.
         values = np.log(target + 1e-6 * target.max())
     # Without clipping, silence would dominate the variance.
     values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
@@ -244,7 +244,7 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
     cumulative_sums = np.cumsum(padded, axis=0)
     smooth = (cumulative_sums[width:] - cumulative_sums[:-width]) / width if width > 1 else energies
-    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)
+    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)  # At most 50 dB below the mean energy.
     if len(bands) < 2 * bands.shape[1]:
         return np.zeros_like(bands)
     values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(bands.shape[1]))
