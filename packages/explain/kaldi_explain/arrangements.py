@@ -21,7 +21,7 @@ from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOption
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_explain.fits import measure_distance, select_common_frames
 from kaldi_explain.thresholds import THRESHOLDS
-from kaldi_explain.work import charge
+from kaldi_explain.work import charge_microseconds
 
 Mask = npt.NDArray[np.bool_]
 # Smallest number of columns of features that are recognized in stacked frames or deltas, and largest in stacked frames.
@@ -312,7 +312,7 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
 
     def measure_cost(window: int) -> float:
         """Return the distance of the target from the features after ``make(window)``."""
-        charge(100 + 0.1 * features.size)
+        charge_microseconds(100 + 0.1 * features.size)
         return measure_distance(*select_common_frames(make(window).apply(features), target, start))
 
     costs = {window: measure_cost(window) for window in _list_window_lengths(len(features))}

@@ -345,7 +345,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
     """Convert the answer for a search's best attempt to an explanation. ``storage`` is the rounding of the array."""
     settled, places, sheet = answer.settled, answer.places, attempt.search.sheet
     candidate, deviations = settled.candidate, places.deviations
-    loudness = candidate.source.loudness.get(candidate.scale, "")
+    loudness = candidate.source.loudness_factors.get(candidate.scale, "")
     steps = [
         candidate.source.words, loudness and f"the samples' factor is {loudness}", *sheet.words, *places.padding,
         *storage.words, *settled.describe_shift(*deviations.missing), settled.describe_order_of_columns(),

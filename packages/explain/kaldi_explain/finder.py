@@ -236,7 +236,7 @@ class Finder:
             timings = search.pattern.list_timings(source, stride, parts=not max_pairs, certain=certain)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
-                is_usual = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
+                is_usual = abs(1000 * best.row_shift / source.rate / stride - 10) < 0.1
                 # Most features have a frame shift of 10 ms, so mistakes in reading the audio that give it are likelier.
                 score = best.score + (0.2 if max_pairs and is_usual else 0)
                 self._best_timing_score = max(self._best_timing_score, best.score if not max_pairs else -1.0)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain.options import DB_80
 from kaldi_explain.thresholds import THRESHOLDS
-from kaldi_explain.work import charge
+from kaldi_explain.work import charge_microseconds
 
 # Straight lines that convert natural logarithms: slope, offset (None for any offset) and name. They are tried in this
 # order, and the first line within the tolerance is taken.
@@ -145,7 +145,7 @@ def find_simplest_map(
         step: largest error of the stored numbers.
     """
     cells, fits = cells or select_all_cells(target), list[Fit]()
-    charge(1000 + 0.2 * features.size)
+    charge_microseconds(1000 + 0.2 * features.size)
     limits, nearly_exact_fit = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
@@ -160,7 +160,7 @@ def find_simplest_map(
         if nearly_exact_fit is None:
             is_wrong = np.abs((fit.mapped - target)[cells]) > tolerance + step
             nearly_exact_fit = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
-    charge(3000 + 0.8 * features.size)
+    charge_microseconds(3000 + 0.8 * features.size)
     limit = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
     return nearly_exact_fit or next((fit for fit in fits if fit.residual <= limit), fits[0])
 

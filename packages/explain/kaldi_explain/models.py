@@ -28,7 +28,7 @@ from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_explain.options import EPSILON, TABLE
 from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, make_window, pad
 from kaldi_explain.thresholds import THRESHOLDS
-from kaldi_explain.work import charge
+from kaldi_explain.work import charge_microseconds
 
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 COUNTS = ("num_ceps", "num_mel_bins")  # Options that a description names first, because they determine the columns.
@@ -41,7 +41,7 @@ Model = TypeVar("Model", bound="FeatureModel")
 
 @dataclass(frozen=True)
 class FeatureModel:
-    """One way to compute features of audio.
+    """A computation of features from audio, with Kaldi's options and with attributes that differ from Kaldi.
 
     Attributes:
         kind: "fbank", "mfcc", "plp" or "spectrogram".
@@ -49,7 +49,7 @@ class FeatureModel:
         options: Kaldi's options by name that differ from Kaldi's defaults, without dithering.
         scale: factor by which the samples are multiplied.
         window: "kaldi", or "periodic" for the window of torch and SciPy.
-        points: number of points of the FFT. 0 for Kaldi's choice.
+        points: number of points of the FFT. 0 for Kaldi's choice, see :attr:`fft_points`.
         mel: shape of the filters, one of the values in the table of options.
         corner: corner frequency of the mel scale ``ln(1 + f / corner)`` in Hz.
         floor: floor under energies before the logarithm. 0 for none.
@@ -61,8 +61,8 @@ class FeatureModel:
         warp: VTLN factor.
         bins: "kaldi" for a spectrogram with the energy in its first column, "log", "power" or "magnitude".
         magnitudes: True for mel energies of cepstra that are sums of magnitudes.
-        dct: scaling of the DCT.
-        energy: "kaldi", or "spectrum" for the sum of the power of all bins.
+        dct: scaling of the DCT: "kaldi", "htk" with C0 times the root of 2, or "sum" without normalization.
+        energy: energy of a frame: "kaldi", or "spectrum" for the sum of the power of all bins.
         in_place: True if preemphasis works in place, so that it uses samples that it has already changed.
         precise: True for an FFT in double precision.
         dithered: True for the noise of the first utterance of a run of Kaldi's programs.
@@ -92,9 +92,10 @@ class FeatureModel:
     dithered: bool = False
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
-        """Return this model with the new options or attributes ``changes``, by name.
+        """Return this model with the new values ``changes`` of options and attributes, by name.
 
-        Unless both are new, a new padding (not "") sets ``snip_edges`` to True, and a new ``snip_edges`` removes it.
+        Paddings and ``snip_edges=False`` exclude each other. A new padding other than "" therefore sets ``snip_edges``
+        to True, and a new ``snip_edges`` sets the padding to "", unless ``changes`` contain both.
         """
         implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
@@ -105,7 +106,7 @@ class FeatureModel:
         return dataclasses.replace(self, options=options, **attributes)
 
     def get(self, name: str) -> Any:
-        """Return the value of the option or attribute ``name``, or its default. See :meth:`get_default`."""
+        """Return the model's value of an option or attribute, or None for an option that the feature does not have."""
         if name in self.options:
             return self.options[name]
         return getattr(self, name) if name in self.__dataclass_fields__ else self.get_default(name)
@@ -115,7 +116,7 @@ class FeatureModel:
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Map the names of options, then of attributes, that differ from Kaldi's defaults to their descriptions."""
+        """Map names of the options and then of the attributes that differ from Kaldi's defaults to descriptions."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
@@ -130,9 +131,9 @@ class FeatureModel:
 
     def __str__(self) -> str:
         """Describe the model by its kind, and by the options and attributes that differ from Kaldi's defaults."""
-        # Only descriptions of options have the form name=value.
-        options = [setting for setting in self.list_settings() if "=" in setting]
-        attributes = [setting for setting in self.list_settings() if "=" not in setting]
+        settings = self.list_settings()
+        options = [setting for setting in settings if "=" in setting]  # Only options are described by name=value.
+        attributes = [setting for setting in settings if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
 
     # The following properties describe the framing in samples.
@@ -162,10 +163,11 @@ class FeatureModel:
     def _cut_frames(self, audio: Floats) -> Floats:
         """Cut audio (T,) into frames (frames, size).
 
-        If the model has a padding, the audio is already padded. Without a padding and without ``snip_edges``, the audio
-        is first reflected at both ends, as Kaldi does.
+        If the model has a padding, the audio must already be padded. Without a padding and without ``snip_edges``, the
+        audio is first reflected at both ends, as Kaldi does.
         """
         if not self.padding and not self.get("snip_edges"):
+            # Kaldi rounds the number of frames to the nearest integer, and reflects the edge samples as well.
             frame_count, start_padding = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
             audio = np.pad(audio, (start_padding, self.size), mode="symmetric")[max(self.first, 0) :]
             return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:frame_count]
@@ -177,12 +179,12 @@ class FeatureModel:
 
     @property
     def is_computed_by_engine(self) -> bool:
-        """Return True if the engine of kaldi-compat computes the whole model."""
-        foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
-        return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in foreign)
+        """True if kaldi-compat's engine computes the model: PLP, or one that differs only in ``ENGINE_ATTRIBUTES``."""
+        unsupported = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
+        return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in unsupported)
 
     def prepare_samples(self, samples: Floats) -> Floats:
-        """Return samples (T,) after the steps of :attr:`whole`: mean subtraction ("offset") and "preemphasis"."""
+        """Return samples (T,) after the steps in :attr:`whole`: subtraction of their mean, and then preemphasis."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.get("preemphasis_coefficient"))
@@ -190,7 +192,7 @@ class FeatureModel:
         return audio
 
     def compute(self, samples: Floats) -> Floats | Doubles:
-        """Compute the features (frames, dim) of audio (T,): in float32 by kaldi-compat's engine, or else in float64.
+        """Compute the features (frames, dim) of audio (T,): float32 if :attr:`is_computed_by_engine`, else float64.
 
         Raises:
             OptionError: Kaldi's programs would refuse the options; the number of FFT points is odd, is smaller than the
@@ -207,13 +209,13 @@ class FeatureModel:
         return self.finish_features(power, energies)
 
     def compute_plp(self, frames: Floats) -> Floats:
-        """Return the PLP features (frames, dim) of frames (frames, size) of prepared samples."""
+        """Return the PLP features (frames, dim) of frames (frames, size) that :meth:`prepare_samples` has prepared."""
         # The frames are concatenated, so a shift of one frame length makes the engine cut out the same frames.
         changes = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
         return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, dim) of prepared, padded audio (T,). ``changes`` override the model's options."""
+        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` replace options by name."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -226,15 +228,16 @@ class FeatureModel:
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
         seeds = KaldiRandom().frame_seeds if self.dithered else _make_zero_seeds
         [features] = compute_list_features(plan, [audio], [self.warp], seeds)
-        charge(400 + 0.02 * len(features) * self.fft_points)
+        charge_microseconds(400 + 0.02 * len(features) * self.fft_points)
         return features
 
     def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
         """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
-        The options select the energies of the samples before or after the window, or of the spectrum. :attr:`scale` is
-        not applied. Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a
-        prime factor above 29.
+        The energies are computed from the spectrum if :attr:`energy` is "spectrum", from the samples before preemphasis
+        if ``raw_energy`` is True, and otherwise from the samples after the window. :attr:`scale` is not applied. Raise
+        OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor above
+        29.
         """
         points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
@@ -243,7 +246,7 @@ class FeatureModel:
                 f"an FFT of {points} points cannot be computed for frames of {frames.shape[1]} samples: use an even "
                 f"number of points of at least {frames.shape[1]} without a prime factor above {largest_factor}"
             )
-        charge(200 + 0.008 * len(frames) * points)
+        charge_microseconds(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)
         if self.get("remove_dc_offset") and "offset" not in self.whole:
             samples -= samples.mean(1, keepdims=True)
@@ -255,11 +258,8 @@ class FeatureModel:
             samples = samples - coefficient * np.hstack((samples[:, :1], samples[:, :-1]))
         window_type, is_periodic = self.get("window_type"), self.window == "periodic"
         windowed = samples * make_window(window_type, samples.shape[1], self.get("blackman_coeff"), is_periodic)
-        power = (
-            _compute_power(windowed, points)
-            if self.precise
-            else _compute_rounded_power(windowed.astype(F32), points, self.rate)
-        )
+        rate = self.rate
+        power = _compute_power(windowed, points) if self.precise else _compute_float32_power(windowed, points, rate)
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
@@ -268,19 +268,16 @@ class FeatureModel:
         return power, energies
 
     def finish_features(self, power: Doubles, energies: Doubles) -> Doubles:
-        """Return features (frames, dim) from power (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
+        """Return the features (frames, dim) of a power spectrum (frames, points / 2 + 1) and energies (frames,).
 
-        Raise OptionError if the edges of the filters are out of range, or Kaldi refuses another option of the filters.
+        Both belong to the samples before :attr:`scale` is applied. Raise OptionError if the edges of the filters are
+        out of range, or Kaldi refuses another option of the filters.
         """
-        charge(150 + 0.01 * power.size)
-        power, energies = power * self.scale**2, energies * self.scale**2
+        charge_microseconds(150 + 0.01 * power.size)
+        power = power * self.scale**2
         is_magnitude = self.get("use_power") is False or self.bins == "magnitude" or self.magnitudes
         spectrum = np.sqrt(power + self.root) if is_magnitude else power
-        floor = max(self.get("energy_floor") or 0.0, EPSILON)
-        if self.energy == "spectrum" and self.floor != EPSILON:
-            # The energy is a sum of powers divided by the number of points, so the floor is divided as well.
-            floor = self.floor / self.fft_points or SMALLEST_ENERGY
-        log_energy = np.log(np.maximum(energies, floor))
+        log_energy = self._compute_log_energy(energies * self.scale**2)
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
                 return spectrum
@@ -293,28 +290,40 @@ class FeatureModel:
             self.get("high_freq"), self.warp, self.corner,
         )  # fmt: skip
         bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
-        if self.kind == "fbank":
-            features = self._apply_logarithm(bands) if self.get("use_log_fbank") else bands
-            parts = (features, log_energy[:, None])
-            has_energy, is_last = self.get("use_energy"), self.get("htk_compat")
-            return np.hstack(parts if is_last else parts[::-1]) if has_energy else features
-        return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
+        if self.kind != "fbank":
+            return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
+        features = self._apply_logarithm(bands) if self.get("use_log_fbank") else bands
+        if not self.get("use_energy"):
+            return features
+        energy_is_last = self.get("htk_compat")
+        return np.hstack((features, log_energy[:, None]) if energy_is_last else (log_energy[:, None], features))
+
+    def _compute_log_energy(self, energies: Doubles) -> Doubles:
+        """Return natural logarithms of the energies (frames,) of frames, with the floor of these energies."""
+        floor = max(self.get("energy_floor") or 0.0, EPSILON)
+        if self.energy == "spectrum" and self.floor != EPSILON:
+            # The energy is a sum of powers divided by the number of points, so the floor is divided as well.
+            floor = self.floor / self.fft_points or SMALLEST_ENERGY
+        return np.asarray(np.log(np.maximum(energies, floor)))
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies (frames, bins) with the model's floor, added number and range in dB."""
+        """Return natural logarithms of energies (frames, bins) after :attr:`floor`, :attr:`added` and :attr:`span`."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
 
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
-        """Return cepstra (frames, num_ceps) of log mel and log energies (frames,). With ``htk_compat``, C0 is last."""
+        """Return cepstra (frames, num_ceps) of log mel energies ``bands`` (frames, num_mel_bins).
+
+        With ``use_energy``, ``log_energy`` (frames,) replaces C0. With ``htk_compat``, C0 or the energy is last.
+        """
         count, bins = self.get("num_ceps"), self.get("num_mel_bins")
         cepstra = bands @ _make_cosines(count, bins)
         cepstra *= tables.compute_lifter(count, self.get("cepstral_lifter"))
         if self.get("htk_compat") and not self.get("use_energy"):
             cepstra[:, 0] *= math.sqrt(2)  # The factor of HTK's C0.
         if self.dct != "kaldi":
-            cepstra[:, :1] *= math.sqrt(2)
+            cepstra[:, :1] *= math.sqrt(2)  # Now all cepstra have the factor sqrt(2 / bins), which "sum" replaces by 2.
             cepstra *= math.sqrt(2 * bins) if self.dct == "sum" else 1
         if self.get("use_energy"):
             cepstra[:, 0] = log_energy
@@ -323,7 +332,7 @@ class FeatureModel:
 
 @functools.cache
 def _get_default(kind: str, name: str) -> Any:
-    """Return the default of an option of a kind of features, or of an attribute. Return None for other names."""
+    """Return the default of an option of the features ``kind``, or of an attribute of FeatureModel, or else None."""
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 
@@ -333,18 +342,18 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
     return np.asarray(spectrum.real**2 + spectrum.imag**2)
 
 
-def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
+def _compute_float32_power(windowed: Doubles, points: int, rate: float) -> Doubles:
     """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) by Kaldi's float32 FFT."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
-    [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
+    [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 
 
 @functools.lru_cache(maxsize=64)
 def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
-    """Return the plan of an FFT with ``points`` points, without further steps, for each frame of ``size`` samples."""
+    """Return the plan that computes only an FFT of ``points`` points for each frame of ``size`` samples."""
     length = find_milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,

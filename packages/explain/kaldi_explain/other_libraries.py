@@ -28,16 +28,18 @@ from kaldi_compat.exact.librosa_mel import convert_hertz_to_slaney_mel, convert_
 from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.exact.resample import resample_linearly
 from kaldi_compat.options.spectral import FbankOptions
-from kaldi_explain.work import charge
+from kaldi_explain.work import charge_microseconds
 
 F32 = np.float32
 SLANEY_SCALES = ("slaney", "slaney-height")
+EDGE_TOLERANCE_HZ = 1.0  # The upper edge of filters may exceed the Nyquist frequency by this much.
+RESPONSE_POINTS = 1 << 18  # Number of points of the FFT that gives the frequency response of a resampling filter.
 
 # The following functions compute mel scales and filters.
 
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert frequencies in Hz, of any shape, to Slaney's mel scale if ``is_slaney``, or to ``ln(1 + f / corner)``.
+    """Convert frequencies f in Hz, of any shape, to mel: to Slaney's scale, or else to ``ln(1 + f / corner)``.
 
     With a ``corner`` of 700 Hz, the logarithmic scale is proportional to Kaldi's.
     """
@@ -51,18 +53,23 @@ def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.
 
 @functools.lru_cache(maxsize=256)
 def make_mel_filters(
-    mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
-) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
-    """Return sparse filters on a spectrum: FFT bins (n,), weights (n,), and the index where a filter starts (bins,).
+    mel: str, rate: float, points: int, filter_count: int, low: float, high: float, warp: float = 1.0,
+    corner: float = 700.0,
+) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:  # fmt: skip
+    """Return mel filters on a spectrum as the list of their weights that are not zero, filter by filter.
 
     Args:
         mel: value of the option ``mel``.
         rate: sampling rate in Hz.
         points: number of points of the FFT.
-        bins: number of filters.
-        low, high: edges in Hz. A ``high`` of zero or less is an offset from the Nyquist frequency.
+        filter_count: number of filters.
+        low, high: edges of the filters in Hz. A ``high`` of zero or less is an offset from the Nyquist frequency.
         warp: VTLN factor. A factor other than 1 selects Kaldi's filters, whatever ``mel`` and ``corner`` are.
         corner: corner frequency of the mel scale in Hz.
+
+    Returns:
+        The FFT bin (n,) of each weight, the weights (n,), and the index (filter_count,) of each filter's first weight.
+        A filter without an FFT bin has one weight of zero.
 
     Raises:
         OptionError: the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another
@@ -71,28 +78,34 @@ def make_mel_filters(
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
             sample_frequency=rate, frame_length=find_milliseconds(points, rate), round_to_power_of_two=False,
-            num_mel_bins=bins, low_freq=low, high_freq=high, allow_empty_bins=True,
+            num_mel_bins=filter_count, low_freq=low, high_freq=high, allow_empty_bins=True,
         )  # fmt: skip
         weights = compute_mel_banks(options, warp).weights.astype(np.float64)
     else:
         high = high if high > 0 else 0.5 * rate + high
-        if not 0 <= low < high <= 0.5 * rate + 1:
+        if not 0 <= low < high <= 0.5 * rate + EDGE_TOLERANCE_HZ:
             raise OptionError(
                 f"low_freq={low:g} and high_freq={high:g} Hz cannot be the edges of filters: choose ascending edges "
                 f"from 0 to {0.5 * rate:g} Hz"
             )
-        weights = _make_triangles(mel, rate, points, bins, low, high, corner)
+        weights = _make_triangles(mel, rate, points, filter_count, low, high, corner)
     is_used = weights.T != 0
     is_used[~is_used.any(1), 0] = True  # reduceat needs a weight for every filter, so an empty filter gets a zero.
     filters, fft_bins = np.nonzero(is_used)
-    return fft_bins, weights.T[is_used], np.searchsorted(filters, np.arange(bins))
+    return fft_bins, weights.T[is_used], np.searchsorted(filters, np.arange(filter_count))
 
 
-def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of :func:`make_mel_filters`. ``high`` is always positive."""
+def _make_triangles(
+    mel: str, rate: float, points: int, filter_count: int, low: float, high: float, corner: float
+) -> Doubles:
+    """Return the weights (points / 2 + 1, filter_count) of triangular filters between the edges ``low`` and ``high``.
+
+    Both edges are frequencies in Hz. :func:`make_mel_filters` describes the other parameters.
+    """
     is_slaney = mel in SLANEY_SCALES
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
-    edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
+    # Each filter rises from an edge to the next edge, and falls to the edge after that.
+    edges = convert_to_hertz(np.linspace(first, last, filter_count + 2), is_slaney, corner)
     if mel.startswith("snapped"):
         # The small term keeps rounding errors from moving an edge on a bin down to the previous bin.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
@@ -111,12 +124,16 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in ms with the fewest decimals that Kaldi converts to ``samples`` samples at ``rate`` Hz."""
+    """Return the time in ms with the fewest decimals that Kaldi converts to ``samples`` samples at ``rate`` Hz.
+
+    If no time with up to 7 decimals fits, return the middle of the interval of times that Kaldi converts to it.
+    """
+    exact = 1000 * samples / rate
     for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
-        for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
+        for time in (round(exact, digits), round(exact + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
                 return float(time)
-    return 1000 * (samples + 0.5) / rate  # No time with up to 7 decimals fits.
+    return 1000 * (samples + 0.5) / rate
 
 
 # The following functions compute windows and paddings.
@@ -142,17 +159,19 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
         return 0, 0
     if padding in ("reflect", "constant"):
         return points // 2, points // 2
-    half_size = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
-    start_count = half_size - (points - size) // 2
-    return start_count, 2 * half_size - points + size - start_count
+    # The padding belongs to frames as long as the FFT. A frame of a model is only the window in the middle, so the
+    # padding is counted without the samples before the first window and after the last window.
+    fft_padding = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
+    start_count = fft_padding - (points - size) // 2
+    return start_count, 2 * fft_padding - (points - size) - start_count
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
-    """Return audio (T,) with samples added or removed at both ends. :func:`count_padding` describes the arguments.
+    """Return audio (T,) with samples added or removed at its ends. :func:`count_padding` describes the arguments.
 
     Raise OptionError if the audio is too short to be reflected, or "reflect-shift" has a shift longer than the frame.
     """
-    if padding == "zeros":
+    if padding == "zeros":  # Fill the last frame.
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
     start_count, end_count = count_padding(padding, size, points, shift)
     if not start_count and not end_count:
@@ -177,21 +196,16 @@ Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
     """Map descriptions of resamplers to functions that resample from ``rate`` to ``new_rate`` in Hz."""
     numerator = new_rate // math.gcd(rate, new_rate)
-    # (factor, power): if the ratio of the rates has large terms, soxr attenuates a frequency f by the share
-    # factor * (f / half of the lower rate) ** power.
+    # If the reduced ratio of the rates has a numerator above 16, soxr attenuates a frequency f by the share
+    # factor * (f / half of the lower rate) ** power. The numbers (factor, power), and the filter of soxr, were fitted
+    # to the output of soxr. The other filters have the parameters of torchaudio and SciPy.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
-    partial = functools.partial
+    partial, by_kaiser = functools.partial, _resample_by_kaiser_window
     return {
         "as Kaldi and torchaudio do": resample_as_kaldi,
-        "by soxr (librosa, sox)": partial(
-            _resample_by_kaiser_window, cutoff=0.957, half_width=104.0, beta=15.0, loss=loss
-        ),
-        "by torchaudio with a Kaiser window": partial(
-            _resample_by_kaiser_window, cutoff=0.99, half_width=6 / 0.99, beta=14.769656
-        ),
-        "by a polyphase filter (scipy.signal.resample_poly)": partial(
-            _resample_by_kaiser_window, cutoff=1.0, half_width=10, beta=5.0
-        ),
+        "by soxr (librosa, sox)": partial(by_kaiser, cutoff=0.957, half_width=104.0, beta=15.0, loss=loss),
+        "by torchaudio with a Kaiser window": partial(by_kaiser, cutoff=0.99, half_width=6 / 0.99, beta=14.769656),
+        "by a polyphase filter (scipy.signal.resample_poly)": partial(by_kaiser, cutoff=1.0, half_width=10, beta=5.0),
         "by an FFT (scipy.signal.resample)": resample_by_fft,
         "by linear interpolation": _resample_by_interpolation,
     }
@@ -199,14 +213,14 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
     """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
-    charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
+    charge_microseconds(0.1 * (len(samples) + len(samples) * new_rate / rate))
     # The cutoff is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by cutting its spectrum or by appending zeros to it."""
-    charge(0.1 * len(samples))
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by cutting off its spectrum or appending zeros to it."""
+    charge_microseconds(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
 
@@ -218,7 +232,10 @@ def _resample_by_kaiser_window(
     samples: Floats, rate: int, new_rate: int, *, cutoff: float, half_width: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip
-    """Resample audio with a sinc in a Kaiser window: filter the spectrum and its images, and fold them into one band.
+    """Resample audio (T,) with the low-pass filter of :func:`_compute_kaiser_gains`, by the FFT.
+
+    Inserting zeros into the audio would repeat its spectrum, which gives images. The spectrum and its images are
+    multiplied by the gains of the filter, and then folded into the band of the new rate, as leaving out samples does.
 
     Args:
         samples: the samples (T,).
@@ -228,25 +245,37 @@ def _resample_by_kaiser_window(
         beta: shape of the Kaiser window.
         loss: factor and power of the loss of gain, see :func:`list_resamplers`.
     """
-    charge(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
+    charge_microseconds(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
     higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)
-    fine_rate = min(rate * new_rate // divisor, 4 * higher)
-    half_length = int(half_width / lower * fine_rate)
-    times = np.arange(-half_length, half_length + 1) / fine_rate
-    impulse = np.sinc(cutoff * lower * times)
-    impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / half_width) ** 2, 0, 1)))
-    fft_size = 1 << 18
-    centered = np.zeros(fft_size)
-    centered[np.round(times * fine_rate).astype(int)] = impulse / impulse.sum()
-    response = np.fft.rfft(centered).real
-    period = rate // divisor
-    points = -(-(len(samples) + int(2 * half_width / lower * rate) + 32) // period) * period
+    filter_rate = min(rate * new_rate // divisor, 4 * higher)
+    # A whole number of periods of both rates has a whole number of new samples. Zeros for the filter and 32 more
+    # samples separate the end of the audio from its beginning, because the FFT treats the audio as periodic.
+    period, new_period = rate // divisor, new_rate // divisor
+    period_count = -(-(len(samples) + int(2 * half_width / lower * rate) + 32) // period)
+    points, new_points = period_count * period, period_count * new_period
     spectrum = np.fft.fft(samples.astype(np.float64), points)
-    new_points = points // period * (new_rate // divisor)
-    top_bin = int(min(1.5 * higher, fine_rate / 2) * points / rate)
+    top_bin = int(min(1.5 * higher, filter_rate / 2) * points / rate)  # The filter removes higher frequencies.
     bins = np.arange(-top_bin, top_bin)
-    gains = np.interp(np.abs(bins) * (rate / points), np.arange(fft_size // 2 + 1) * (fine_rate / fft_size), response)
+    gains = _compute_kaiser_gains(np.abs(bins) * (rate / points), lower, filter_rate, cutoff, half_width, beta)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
     images, new_bins = spectrum[bins % points] * gains, bins % new_points
     folded = np.bincount(new_bins, images.real, new_points) + 1j * np.bincount(new_bins, images.imag, new_points)
     return np.fft.ifft(folded).real[: -(-len(samples) * new_rate // rate)] * (new_rate / rate)
+
+
+def _compute_kaiser_gains(
+    frequencies: Doubles, lower_rate: int, filter_rate: int, cutoff: float, half_width: float, beta: float
+) -> Doubles:
+    """Return the gains of a sinc filter in a Kaiser window at frequencies (n,) in Hz.
+
+    ``lower_rate`` is the lower rate of resampling in Hz, and ``filter_rate`` the rate at which the filter is sampled.
+    :func:`_resample_by_kaiser_window` describes the other arguments.
+    """
+    half_length = int(half_width / lower_rate * filter_rate)
+    times = np.arange(-half_length, half_length + 1) / filter_rate  # In seconds.
+    impulse = np.sinc(cutoff * lower_rate * times)
+    impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower_rate / half_width) ** 2, 0, 1)))
+    centered = np.zeros(RESPONSE_POINTS)  # The middle of the filter is the first sample, so the response is real.
+    centered[np.round(times * filter_rate).astype(int)] = impulse / impulse.sum()
+    response = np.fft.rfft(centered).real
+    return np.interp(frequencies, np.arange(len(response)) * (filter_rate / RESPONSE_POINTS), response)

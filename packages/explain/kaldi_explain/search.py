@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
@@ -29,24 +30,31 @@ from kaldi_explain.options import (
     TABLE,
     WINDOW_SAMPLES,
     Changes,
-    has_option,
+    Option,
+    can_change_alone,
     list_values,
 )
 from kaldi_explain.other_libraries import SLANEY_SCALES, convert_to_hertz, convert_to_mel, find_milliseconds
 from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Pattern, Timing
-from kaldi_explain.work import Budget, charge
+from kaldi_explain.work import Budget, charge_microseconds
 
 # Options that determine a spectrum, in addition to the positions of the frames. Candidates that agree in these options
 # share one spectrum.
 SPECTRUM_OPTIONS = ("window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy", "window", "whole",
                     "in_place", "energy")  # fmt: skip
 REFINED = tuple(option.name for option in TABLE if option.step)
+# Limits of the numbers of columns of usual filter banks, cepstra and spectrograms. Kaldi refuses fewer than 3 filters.
+MIN_BINS, MAX_BINS, MIN_CEPSTRA, MAX_CEPSTRA, MIN_FFT_BINS, MAX_FFT_BINS = 3, 256, 4, 80, 65, 4095
+MAX_PLP_CEPSTRA = 24
+LOW_CEPSTRA = 13  # Number of cepstra with the full weight in a cost: Kaldi's default of num_ceps.
+EDGE_ROWS = 4  # Number of rows at each edge that are not compared, because their frames depend on the unknown padding.
+LOUD_ROWS = 4  # Number of the loudest rows of a long array that are compared. They show clipping and a limited range.
 
 
 class Search:
-    """Search for the options whose features are closest to an array.
+    """Search for the candidate whose features are closest to an array, by changes of its options.
 
     Args:
         sheet: the array and its arrangement.
@@ -72,26 +80,24 @@ class Search:
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return the indices of the rows to compare, without up to four rows at each edge.
+        """Return the indices of the rows to compare, without up to ``EDGE_ROWS`` rows at each edge.
 
-        For a long array, return evenly spaced blocks of neighboring rows, and the four rows with the largest value in
-        any column and in the first column.
+        For a long array, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS`` rows with the largest
+        values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may be an energy.
         """
         rows = np.flatnonzero(self.sheet.rows)
-        edge_rows = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
+        edge_rows = min(EDGE_ROWS, len(rows) // THRESHOLDS.block)
         rows = rows[edge_rows : len(rows) - edge_rows]
         if len(rows) <= THRESHOLDS.rows:
             return rows
         starts = np.linspace(0, len(rows) - THRESHOLDS.block, THRESHOLDS.rows // THRESHOLDS.block).astype(int)
-        loudest = [
-            np.argsort(level[rows])[-4:]
-            for level in (self.sheet.feature_values.max(1), self.sheet.feature_values[:, 0])
-        ]
+        row_levels = (self.sheet.feature_values.max(1), self.sheet.feature_values[:, 0])
+        loudest = [np.argsort(levels[rows])[-LOUD_ROWS:] for levels in row_levels]
         return rows[np.unique(np.concatenate([(starts[:, None] + np.arange(THRESHOLDS.block)).ravel(), *loudest]))]
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Principal components from which the times of the rows are estimated. None if no column depends on audio."""
+        """Pattern of the array, which gives the times of its rows. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
             changes = values - values.mean(0)
@@ -103,20 +109,20 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. After the end of the search, a candidate without a stored cost gets
-        ``THRESHOLDS.incomparable``, unless it is the first candidate of all.
+        Columns may have any offset and scale. After the end of the search, a candidate whose cost has not been measured
+        costs ``THRESHOLDS.incomparable``, unless no cost has been measured at all.
         """
-        charge(15)
+        charge_microseconds(15)
         key = candidate.key
         if key not in self._costs and self._costs and self.budget.is_search_over():
             return THRESHOLDS.incomparable
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the cost even after the end of the search. An invalid candidate costs ``THRESHOLDS.incomparable``."""
+        """Return a candidate's cost even after the end of the search. Invalid options cost ``incomparable``."""
         key = candidate.key
         if key not in self._costs:
-            charge(350)
+            charge_microseconds(350)
             try:
                 self._costs[key] = self._measure_unexplained(candidate)
             except KaldiCompatError:
@@ -126,9 +132,9 @@ class Search:
     def _measure_unexplained(self, candidate: Candidate) -> float:
         """Return the distance of the array from a candidate's features, which are floored and clipped like the array.
 
-        Quiet cells of resampled audio are not compared. The first 13 cepstra have a larger weight than higher cepstra.
-        With ``by_differences``, the changes between adjacent rows are compared. Features with a different number of
-        columns, and arrays with fewer than two compared rows, cost ``THRESHOLDS.incomparable``.
+        Quiet cells of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than
+        higher cepstra. With ``by_differences``, the changes between adjacent rows are compared. Features with more or
+        fewer columns, and arrays with fewer than two compared rows, have the distance ``THRESHOLDS.incomparable``.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -144,17 +150,18 @@ class Search:
         if self.by_differences:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
+        distance = measure_distance(features, values)
         # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
-        count = 13  # Number of low cepstra: Kaldi's default of num_ceps.
-        if candidate.kind in ("mfcc", "plp") and features.shape[1] > count:
-            return 0.5 * (measure_distance(features[:, :count], values[:, :count]) + measure_distance(features, values))
-        return measure_distance(features, values)
+        if candidate.kind in ("mfcc", "plp") and features.shape[1] > LOW_CEPSTRA:
+            return 0.5 * (measure_distance(features[:, :LOW_CEPSTRA], values[:, :LOW_CEPSTRA]) + distance)
+        return distance
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
-        """Return features and the array without cells below the level of one-bit noise, where resamplers differ.
+        """Return features and the array's values without quiet cells, where resamplers differ, both (rows, columns).
 
-        Columns in which most cells are quiet are left out. In other columns, the mean of the loud cells replaces the
-        quiet cells. If most columns are quiet, both arrays are returned unchanged.
+        A cell is quiet if the candidate has no more energy in it than one-bit noise. Columns in which most cells are
+        quiet are left out. In other columns, the mean of the loud cells replaces the quiet cells. If most columns are
+        quiet, both arrays are returned unchanged.
         """
         plain, values = candidate.remove_levels(), self._values
         is_loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
@@ -167,7 +174,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features for the compared rows. For deltas, return weighted sums of neighboring rows."""
+        """Return a candidate's features (rows, columns) in the compared rows, or deltas for an array of only deltas."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -175,7 +182,7 @@ class Search:
         features = self._compute_features_at(candidate, neighbors.ravel())
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
-    def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
+    def _compute_features_at(self, candidate: Candidate, rows: npt.NDArray[np.intp]) -> Doubles:
         """Return a candidate's features (rows, columns) at the indices ``rows``. Spectra are cached, except for PLP."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
@@ -184,9 +191,8 @@ class Search:
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish_features(*self._spectra[key]))
         audio = self._pad_audio(candidate)
-        frames = audio[
-            np.clip(starts + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
-        ]
+        starts = np.clip(starts + THRESHOLDS.around, 0, len(audio) - candidate.size)
+        frames = audio[starts[:, None] + np.arange(candidate.size)]
         if candidate.kind == "plp":
             return candidate.reorder(candidate.compute_plp(frames).astype(np.float64))
         if len(self._spectra) > THRESHOLDS.spectra:
@@ -195,7 +201,7 @@ class Search:
         return candidate.reorder(candidate.finish_features(*self._spectra[key]))
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
-        """Return the prepared audio, extended at both ends with ``THRESHOLDS.around`` samples of reflected audio."""
+        """Return a candidate's prepared audio with ``THRESHOLDS.around`` samples of reflected audio at each end."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
         if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
@@ -216,96 +222,73 @@ class Search:
     # The following methods choose the candidates with which the search begins.
 
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return at most ``THRESHOLDS.starts`` candidates with as many columns as the array, the best first.
+        """Return at most ``THRESHOLDS.starts`` candidates with usual options and the array's columns, the best first.
 
-        Only the best candidate of each kind, energy, window, filter bank and order of columns is returned. The features
-        are computed from ``source`` at each of ``timings``, until a candidate explains the array.
+        All usual features of the audio ``source`` are tried with each of ``timings``, until one explains the array.
+        Only the best of the candidates that agree in the kind, energy, window, filters, bins and order of columns is
+        returned.
         """
         candidates: list[Candidate] = []
         for timing in timings:
-            shift = timing.shift // self.sheet.arrangement.stride
+            shift = timing.row_shift // self.sheet.arrangement.stride
             for kind, changes in self._list_templates(source.rate, shift):
-                plain = Candidate(
-                    kind, source.rate, {"frame_shift": find_milliseconds(shift, source.rate)}, source=source
-                )
+                framing = {"frame_shift": find_milliseconds(shift, source.rate)}
+                plain = Candidate(kind, source.rate, framing, source=source)
                 candidates.append(plain.change(changes).move_to(timing.center))
             if min(map(self.get_cost, candidates), default=THRESHOLDS.incomparable) < THRESHOLDS.explained:
                 break
         candidates.sort(key=self.get_cost)
-        kinds: dict[tuple[Any, ...], Candidate] = {}
+        best_by_type: dict[tuple[Any, ...], Candidate] = {}
         for start in candidates:
             filters = start.mel, start.fft_points, start.added
             key = start.kind, start.get("use_energy"), start.window, *filters, start.order, start.bins
-            kinds.setdefault(key, start)
-        return [*kinds.values()][: THRESHOLDS.starts]
+            best_by_type.setdefault(key, start)
+        return [*best_by_type.values()][: THRESHOLDS.starts]
 
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
-        Dithering is tried for all candidates together, then other framings and other filter edges for each candidate.
-        Frame options are searched for the best candidate, unless its cost is at most ``THRESHOLDS.near``. They are
-        then tried for the other candidates.
+        Dithering is tried for all candidates together, and then moved frames and other filter edges for each candidate.
+        Frame options are searched for only the best candidate, if its cost is above ``THRESHOLDS.near``. Its frame
+        options, with and without its window, are then tried for the other candidates.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
         if min(map(self.get_cost, noisy)) < THRESHOLDS.better * min(map(self.get_cost, starts)):
             starts = noisy
-        starts = [
-            self.find_best_candidate((start, *map(start.change, start.list_framing_changes()))) for start in starts
-        ]
-        starts = [
-            self.find_best_candidate((start, *map(start.change, self._list_edge_changes(start)))) for start in starts
-        ]
+        for list_changes in (Candidate.list_framing_changes, self._list_edge_changes):
+            starts = [self.find_best_candidate((start, *map(start.change, list_changes(start)))) for start in starts]
         best = self.find_best_candidate(starts)
         if self.get_cost(best) > THRESHOLDS.near:
-            best = self._apply_proposals(best, self._list_frame_changes(best))
+            best = self._apply_changes(best, self._list_frame_changes(best))
         framing = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
         framings = (framing, framing | {"window_type": best.get("window_type")})
         starts = [best, *(self.find_best_candidate((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
     def _list_templates(self, rate: float, shift: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of features as wide as the array, for a shift of ``shift`` samples at ``rate`` Hz."""
+        """Yield kinds and options of usual features that have as many columns as the array.
+
+        ``shift`` is the frame shift in samples, and ``rate`` is the sampling rate in Hz.
+        """
         shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * shift, rate) for n in (1, 2, 4))
-        # Filter banks have at least three filters, because Kaldi refuses fewer mel bins.
-        dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
-        synthesis_lengths = (double_ms, fourfold_ms, 50.0)  # Usual frame lengths in milliseconds of speech synthesis.
-        for length in sorted({25.0} if is_speech_shift else {*synthesis_lengths}):
-            library = {"frame_length": length} | LIBRARY_MEL
-            for mel, name in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
-                if 3 <= dim <= 256:
-                    is_usual = (mel, name) == ("hertz", "use_power")
-                    yield "fbank", library | {"num_mel_bins": dim, "mel": mel, name: is_usual}
-            for mel in ("hertz", "slaney") if 3 <= dim <= 256 else ():
-                mel_filters = library | {"num_mel_bins": dim, "mel": mel}
-                for added in (1.0, 1e-6):  # log1p adds 1, and users of torchaudio most often add 1e-6.
-                    yield "fbank", mel_filters | {"scale": self.levels[0], "added": added, "floor": 0.0}
-                if is_speech_shift:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
-                    yield "fbank", mel_filters | {"round_to_power_of_two": True}
-            for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
-                if 4 <= dim <= min(bins, 80):
-                    cepstra = library | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
-                    yield "mfcc", cepstra
-                    yield "mfcc", cepstra | {"scale": self.levels[0]} | DB_80
-        for length in sorted({min(25.0, fourfold_ms)} if is_speech_shift else {min(25.0, fourfold_ms), 50.0}):
+        dim, is_10_ms = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
+        # Speech recognition uses frames of 25 ms. Speech synthesis uses two or four frame shifts, or 50 ms.
+        for length in sorted({25.0} if is_10_ms else {double_ms, fourfold_ms, 50.0}):
+            yield from _list_library_templates(length, dim, self.levels[0], is_10_ms)
+        for length in sorted({min(25.0, fourfold_ms)} if is_10_ms else {min(25.0, fourfold_ms), 50.0}):
             yield from _list_kaldi_templates(rate, length, dim)
-        points = 2 * (dim - 1)
-        for length in (
-            sorted({*list_values("frame_length"), find_milliseconds(points, rate)}) if 64 < dim < 4096 else ()
-        ):
-            framing = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
-            if FeatureModel("spectrogram", rate, framing).fft_points == points:
-                yield "spectrogram", framing
-                yield from (("spectrogram", framing | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
+        yield from _list_spectrogram_templates(rate, dim)
 
     # The following methods improve a candidate.
 
     def improve_candidate(self, candidate: Candidate) -> Candidate:
         """Change options of a candidate in rounds, and return the result with as many default options as possible.
 
-        The last round explains the array, reduces the cost by less than 1%, or ends the stage's budget. Changes of one
-        option are tried first. Below the cost ``THRESHOLDS.close``, options that can compensate for each other are
-        changed together: the frames, and the filters with the preparation of the samples.
+        The last round explains the array, reduces the cost by less than 1%, or uses up the stage's budget. A round
+        changes single options. If this reduces the cost by less than 1% and the cost is below ``THRESHOLDS.close``, it
+        also changes options together that can compensate for each other: first those of the frames, and then those of
+        the filters with those of the preparation of the samples.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single_changes, THRESHOLDS.incomparable),
@@ -314,18 +297,20 @@ class Search:
         )
         while not self.budget.is_stage_over() and self.get_cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify_candidate(candidate)
-            target_cost = 0.99 * self.get_cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
-            for propose, max_cost in proposals:
-                if target_cost < self.get_cost(candidate) < max_cost:
-                    candidate = self._apply_proposals(candidate, propose(candidate))
-            if self.get_cost(candidate) > target_cost:
+            max_new_cost = 0.99 * self.get_cost(candidate)
+            for list_changes, max_cost in proposals:
+                if max_new_cost < self.get_cost(candidate) < max_cost:
+                    candidate = self._apply_changes(candidate, list_changes(candidate))
+            if self.get_cost(candidate) > max_new_cost:
                 break
         return self._simplify_candidate(candidate)
 
-    def _apply_proposals(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
-        """Apply the proposals that reduce the cost enough, the best first, and return the changed candidate.
+    def _apply_changes(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
+        """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
-        Costs are divided by the ``gain`` of the changed options, so that rare options have to explain more.
+        Changes are applied if the ratio of the new cost to the old cost is below the gain of the changed options, so
+        that rare options have to explain more. They are tried in ascending order of their first costs, each divided by
+        the gain.
         """
         ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
@@ -336,8 +321,11 @@ class Search:
         return candidate
 
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with defaults or equal simpler options, each of which raises the cost by at most 2%."""
-        names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
+        """Replace options of a candidate by defaults, or by simpler options with nearly equal features.
+
+        Each replacement raises the cost by at most 2%, or leaves the array explained.
+        """
+        names = sorted(name for name in BY_NAME if can_change_alone(candidate.kind, name))
         defaults: list[Changes] = [{name: candidate.get_default(name)} for name in names]
         levels = {name: candidate.get_default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
@@ -348,19 +336,19 @@ class Search:
             same_frames = [changes for changes in lengths if candidate.change(changes).size == candidate.size + 1]
         # Removing the DC offset of the whole recording changes only edge frames if each frame's offset is also removed.
         single_steps: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
-        # Options are tried twice, because an option may only return to its default after another option has.
+        # Defaults are tried twice, because an option may only return to its default after another option has.
         for changes in [*same_shape, *same_frames, *defaults, *defaults, *single_steps, levels]:
             other = candidate.change(changes)
-            limit = max(1.02 * self.get_cost(candidate), THRESHOLDS.explained)
-            if other.key != candidate.key and self.get_cost(other) <= limit:
+            max_cost = max(1.02 * self.get_cost(candidate), THRESHOLDS.explained)
+            if other.key != candidate.key and self.get_cost(other) <= max_cost:
                 candidate = other
         return candidate
 
     def _list_single_changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the changes of :func:`_list_changes` until the stage's budget ends, and then changes of filter edges.
 
-        Edges are estimated from the columns of an array that is not nearly explained. Fitted edges follow if their cost
-        is less than half of the lowest cost so far.
+        Edges are estimated if the candidate does not nearly explain the array. If the candidate has filters and
+        resembles the array, fitted edges follow if their cost is less than half of the lowest cost so far.
         """
         cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
@@ -370,16 +358,16 @@ class Search:
         for changes in itertools.chain(proposals, estimated):
             lowest = min(lowest, self.get_cost(candidate.change(changes)))
             yield changes
-        if has_option(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
+        if can_change_alone(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
             fitted = self.refine_options(candidate, EDGES)
             if self.get_cost(fitted) < 0.5 * lowest:  # Fitted edges always gain a little, so they must halve the cost.
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes that move the frames, and then pairs of a frame length and a window with unmoved centers.
+        """Yield changes that move the frames, and then pairs of a frame length and a window type with the same centers.
 
         The pairs are tried because a wrong window can imitate a wrong frame length. The three pairs with the lowest
-        costs are also tried in frames that move, with each value of the attribute ``window``.
+        costs are then combined with each value of the attribute ``window``, and with changes that move the frames.
         """
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
@@ -391,164 +379,230 @@ class Search:
             changes |= {"start": other.start, "offset": offset}
             ranked.append((self.get_cost(candidate.change(changes)), len(ranked), changes))
             yield changes
-        for (_, _, changes), window in itertools.product(
-            sorted(ranked, key=lambda x: x[:2])[:3], list_values("window")
-        ):
-            other = candidate.change(changes | {"window": window})
-            yield from (changes | {"window": window} | framing for framing in other.list_framing_changes())
+        best = [changes for _, _, changes in sorted(ranked, key=lambda pair: pair[:2])[:3]]
+        for pair, window in itertools.product(best, list_values("window")):
+            changes = pair | {"window": window}
+            yield from (changes | framing for framing in candidate.change(changes).list_framing_changes())
 
     def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield filter shapes with fitted edges, and then all kinds of preemphasis and DC removal with usual edges."""
-        joint: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
-        if has_option(candidate.kind, "mel"):
+        """Yield filter shapes with fitted edges, and then combinations of a preparation of the samples and filters.
+
+        A preparation is a factor of preemphasis, in each frame or in the whole recording, with or without the removal
+        of DC offsets. The filters of a combination have Kaldi's shape or the candidate's, and usual edges or the
+        candidate's. For PLP and spectrograms, the filters stay unchanged.
+        """
+        filters: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
+        if can_change_alone(candidate.kind, "mel"):
             for mel in SHAPES:
                 refined = self.refine_options(candidate.change({"mel": mel}), EDGES)
                 yield {name: refined.get(name) for name in ("mel", *EDGES)}
             low, high = (_get_number(candidate, name) for name in EDGES)
             near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
-            pairs = itertools.product(
-                sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
-            )
-            joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
+            lows, highs = {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
+            filters = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last
+                       in itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)]  # fmt: skip
         factors = list_values("preemphasis_coefficient")[:5]  # The most common factors, because every pair is tried.
         for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
             preparation = {"preemphasis_coefficient": factor, "remove_dc_offset": removes_dc, "whole": whole}
-            yield from (preparation | changes for changes in joint)
+            yield from (preparation | changes for changes in filters)
 
     def _list_edge_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes of the filters' edges: estimated edges for a filter bank, and usual edges for cepstra."""
+        """Yield changes of the filters' edges: to estimated edges for a filter bank, and to usual edges for cepstra."""
         yield from self._list_estimated_edges(candidate)
         if candidate.kind in ("mfcc", "plp"):
-            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), list_values("high_freq")):
+            common_lows = (20.0, 0.0, 40.0, 64.0, 80.0, 133.3333)  # Fewer than in the table, because pairs are tried.
+            for low, high in itertools.product(common_lows, list_values("high_freq")):
                 yield {"low_freq": low, "high_freq": high}
 
     def _list_estimated_edges(self, candidate: Candidate) -> Iterator[Changes]:
-        """Estimate the filters' centers from the array, and yield edges and mel scales with about these centers.
+        """Yield changes of the edges and the mel scale of filters, which follow from the centers of the columns.
 
-        The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
-        scale, the centers lie on a straight line over the numbers of the columns. Yield nothing for kinds other than
-        fbank, for deltas, in a search by differences, and if fewer than three columns have a center.
+        For Slaney's mel scale and for the logarithmic one, the estimated edges are yielded, and then the usual edges
+        that are nearest to them, with each shape of filters on this scale. Yield nothing if fewer than three columns
+        have a center, see :meth:`_estimate_centers`.
         """
-        if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
+        filters, centers = self._estimate_centers(candidate)
+        if len(filters) < 3:
             return
-        count, bins = THRESHOLDS.narrow_filters, candidate.get("num_mel_bins")
+        rate = candidate.rate
+        usual_highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
+        for is_slaney in (False, True):
+            edges = _extrapolate_edges(filters, centers, candidate.get("num_mel_bins"), is_slaney)
+            low, high = np.clip(edges, 0, rate / 2).tolist()
+            shapes = [shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney]
+            has_scale = (candidate.mel in SLANEY_SCALES) == is_slaney
+            nearest_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
+            yield {"mel": nearest_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
+            for mel in shapes:
+                # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
+                loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
+                count, usual_lows = 3 if mel == nearest_shape else 2, list_values("low_freq")
+                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:count]
+                               for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
+                for usual_low, usual_high in itertools.product(lows, highs):
+                    if usual_low < usual_high <= rate / 2:
+                        yield {"mel": mel, "low_freq": usual_low, "high_freq": _convert_edge(usual_high, rate)}
+
+    def _estimate_centers(self, candidate: Candidate) -> tuple[npt.NDArray[np.intp], Doubles]:
+        """Return the numbers (n,), counted from 1, of filters whose center can be estimated, and their centers in Hz.
+
+        A filter has the center of the narrow filter whose energies correlate best with its column of the array. Only
+        columns with a high correlation have a center. Return empty arrays for kinds other than fbank, for deltas, in a
+        search by differences, and if the narrow filters cannot be computed.
+        """
+        nothing = np.zeros(0, np.intp), np.zeros(0)
+        if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
+            return nothing
+        count, rate = THRESHOLDS.narrow_filters, candidate.rate
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
             correlations = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
-            return
-        numbers = self._columns - int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))
-        is_local = (correlations.max(1) > THRESHOLDS.local) & (numbers >= 0) & (numbers < bins)
-        numbers, correlations = numbers[is_local] + 1, correlations[is_local]
-        if len(numbers) < 3:
-            return
-        rate, best = candidate.rate, np.clip(correlations.argmax(1), 1, count - 2)
+            return nothing
+        has_energy_first = candidate.get("use_energy") and not candidate.get("htk_compat")
+        filters = self._columns - 1 if has_energy_first else self._columns
+        is_local = (correlations.max(1) > THRESHOLDS.local) & (filters >= 0)
+        is_local &= filters < candidate.get("num_mel_bins")
+        filters, correlations = filters[is_local], correlations[is_local]
+        # The peak of a parabola through three correlations gives the center more precisely than the best filter.
+        best = np.clip(correlations.argmax(1), 1, count - 2)
         left, middle, right = (correlations[np.arange(len(best)), best + k] for k in (-1, 0, 1))
-        bend = np.minimum(left - 2 * middle + right, -1e-9)  # Curvature of a parabola through three correlations.
-        step = float(convert_to_mel(np.array(0.5 * rate))) / (count + 1)
-        centers = convert_to_hertz(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
-        highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
-        for is_slaney in (False, True):
-            values = convert_to_mel(centers, is_slaney)
-            # Fit the line by the Theil-Sen estimator, because it tolerates columns with a wrong center.
-            lower, upper = np.triu_indices(len(numbers), 1)
-            slope = np.median((values[upper] - values[lower]) / (numbers[upper] - numbers[lower]))
-            first = np.median(values - slope * numbers)
-            ends = convert_to_hertz(np.array([first, first + slope * (bins + 1)]), is_slaney)
-            low, high = np.clip(ends, 0, rate / 2).tolist()
-            mel_scale = (
-                candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
-            )
-            yield {"mel": mel_scale, "low_freq": low, "high_freq": _convert_edge(high, rate)}
-            # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
-            for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
-                shift_hz, count_near = (
-                    0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
-                    3 if mel == mel_scale else 2,
-                )
-                nearest = [sorted(choices, key=lambda edge: abs(edge - end - shift_hz))[:count_near]
-                           for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip
-                for pair in itertools.product(*nearest):
-                    if pair[0] < pair[1] <= rate / 2:
-                        yield {"mel": mel, "low_freq": pair[0], "high_freq": _convert_edge(pair[1], rate)}
+        curvature = np.minimum(left - 2 * middle + right, -1e-9)
+        peaks = 1 + best + np.clip(0.5 * (left - right) / curvature, -0.5, 0.5)
+        mel_step = float(convert_to_mel(np.array(0.5 * rate))) / (count + 1)
+        return filters + 1, convert_to_hertz(mel_step * peaks)
 
     def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
         """Return the candidate with fitted values of the numeric options ``names``, rounded if the cost allows it.
 
-        The fit begins with estimated filter edges if they are better. Each iteration computes a step for each option by
-        least squares, and tries the full steps, half and a quarter of them. Rounding may raise the cost by 5%. A
-        candidate that the fit does not improve is returned unchanged.
+        The fit begins with estimated filter edges if they are better. It repeats the steps of :meth:`_fit_steps` as
+        long as they reduce the cost, and tries the full steps, half and a quarter of them. Rounding may raise the cost
+        by 5%. A candidate that the fit does not improve is returned unchanged.
         """
-        names = [name for name in names if has_option(candidate.kind, name)]
+        names = [name for name in names if can_change_alone(candidate.kind, name)]
         best = self.find_best_candidate((candidate, *map(candidate.change, self._list_estimated_edges(candidate))))
-        last_cost, goal = THRESHOLDS.incomparable, self._values - self._values.mean(0)
+        last_cost = THRESHOLDS.incomparable
         while names and THRESHOLDS.explained < self.get_cost(best) < last_cost and not self.budget.is_stage_over():
             last_cost, values = self.get_cost(best), {name: _get_number(best, name) for name in names}
-            charge(1000)
             try:
-                plain = self._compute_features(best)[:, self._columns]
-                changed = (best.change({name: values[name] + BY_NAME[name].step}) for name in names)
-                effects = [self._compute_features(other)[:, self._columns] - plain for other in changed]
+                steps = self._fit_steps(best, values)
             except KaldiCompatError:
                 break
-            design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
-            scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
-            steps = {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
-            fitted = [{name: float(np.clip(values[name] + factor * steps[name], 0, best.rate / 2)) for name in names}
-                      for factor in (1, 0.5, 0.25)]  # fmt: skip
+            fitted = [{name: float(np.clip(values[name] + share * steps[name], 0, best.rate / 2)) for name in names}
+                      for share in (1, 0.5, 0.25)]  # fmt: skip
             best = self.find_best_candidate((best, *map(best.change, fitted)))
-        limit = max(1.05 * self.get_cost(best), THRESHOLDS.explained)
+        max_cost = max(1.05 * self.get_cost(best), THRESHOLDS.explained)
         # Options are usually set to round numbers, so take the fewest digits that explain the array about equally well.
         for name in names:
             rounded = (best.change({name: round(best.get(name), digits)}) for digits in range(-2, 5))
-            best = next((other for other in rounded if self.get_cost(other) <= limit), best)
+            best = next((other for other in rounded if self.get_cost(other) <= max_cost), best)
         if "high_freq" in names:
             best = best.change({"high_freq": _convert_edge(_get_number(best, "high_freq"), best.rate)})
         return best if self.get_cost(best) < self.get_cost(candidate) else candidate
+
+    def _fit_steps(self, candidate: Candidate, values: dict[str, float]) -> dict[str, float]:
+        """Return the changes of numeric options with which features would fit the array best if they were linear.
+
+        ``values`` are the current values of the options by name. :attr:`Option.step` gives the derivatives, and the
+        changes are fitted by least squares, with a free offset for each column and a scale. Raise KaldiCompatError if
+        an option is out of range.
+        """
+        charge_microseconds(1000)
+        plain = self._compute_features(candidate)[:, self._columns]
+        changed = (candidate.change({name: value + BY_NAME[name].step}) for name, value in values.items())
+        effects = [self._compute_features(other)[:, self._columns] - plain for other in changed]
+        design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
+        goal = self._values - self._values.mean(0)
+        scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
+        return {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(values, shares, strict=True)}
+
+
+def _list_library_templates(length: float, dim: int, unit: float, is_10_ms: bool) -> Iterator[tuple[str, Changes]]:
+    """Yield kinds and options of librosa's and torchaudio's mel features and cepstra that have ``dim`` columns.
+
+    ``length`` is the frame length in milliseconds, and ``unit`` is the factor that scales the samples to -1 to 1.
+    ``is_10_ms`` is True if the frame shift is 10 ms.
+    """
+    library = {"frame_length": length} | LIBRARY_MEL
+    if MIN_BINS <= dim <= MAX_BINS:
+        filters = library | {"num_mel_bins": dim}
+        yield "fbank", filters | {"mel": "hertz"}
+        yield "fbank", filters | {"mel": "hertz", "use_log_fbank": False}
+        yield "fbank", filters | {"mel": "slaney", "use_power": False}
+        yield "fbank", filters | {"mel": "slaney", "use_log_fbank": False}
+        for mel in ("hertz", "slaney"):
+            for added in (1.0, 1e-6):  # log1p adds 1, and users of torchaudio most often add 1e-6.
+                yield "fbank", filters | {"mel": mel, "scale": unit, "added": added, "floor": 0.0}
+            if is_10_ms:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
+                yield "fbank", filters | {"mel": mel, "round_to_power_of_two": True}
+    for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
+        if MIN_CEPSTRA <= dim <= min(bins, MAX_CEPSTRA):
+            cepstra = library | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
+            yield "mfcc", cepstra
+            yield "mfcc", cepstra | {"scale": unit} | DB_80
+
+
+def _list_spectrogram_templates(rate: float, dim: int) -> Iterator[tuple[str, Changes]]:
+    """Yield kinds and options of spectrograms with ``dim`` FFT bins, at the sampling rate ``rate`` in Hz.
+
+    These are Kaldi's spectrogram, and an STFT as in librosa and torch. Nothing is yielded for an unusual ``dim``.
+    """
+    if not MIN_FFT_BINS <= dim <= MAX_FFT_BINS:
+        return
+    points = 2 * (dim - 1)
+    for length in sorted({*list_values("frame_length"), find_milliseconds(points, rate)}):
+        framing = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+        if FeatureModel("spectrogram", rate, framing).fft_points == points:
+            yield "spectrogram", framing
+            yield from (("spectrogram", framing | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
 
 
 def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str, Changes]]:
     """Yield kinds and options of Kaldi's and python_speech_features' features that have ``dim`` columns.
 
-    ``length`` is the frame length in milliseconds, and ``rate`` the sampling rate in Hz.
+    ``length`` is the frame length in milliseconds, and ``rate`` is the sampling rate in Hz.
     """
     framing: Changes = {"frame_length": length}
     points = FeatureModel("fbank", rate, framing).fft_points
     speech_features = framing | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
-    if 3 <= dim <= 256:
+    if MIN_BINS <= dim <= MAX_BINS:
         yield "fbank", framing | {"num_mel_bins": dim}
         yield "fbank", framing | {"num_mel_bins": dim, "use_log_fbank": False}
         yield "fbank", speech_features | {"num_mel_bins": dim}
-    for is_last in (False, True):
-        if 4 <= dim <= 257:
-            yield "fbank", framing | {"use_energy": True, "htk_compat": is_last, "num_mel_bins": dim - 1}
-    if 4 <= dim <= 80:
+    if MIN_BINS <= dim - 1 <= MAX_BINS:
+        for energy_is_last in (False, True):
+            yield "fbank", framing | {"use_energy": True, "htk_compat": energy_is_last, "num_mel_bins": dim - 1}
+    if MIN_CEPSTRA <= dim <= MAX_CEPSTRA:
         for bins in sorted({bins for bins in (23, 26, 40, 80, dim) if bins >= dim}):
             cepstra = framing | {"num_ceps": dim, "num_mel_bins": bins}
             plain = cepstra | {"use_energy": False}
-            for options, is_last in itertools.product((cepstra, plain), (False, True)):
-                yield "mfcc", options | {"htk_compat": is_last}
+            for options, energy_is_last in itertools.product((cepstra, plain), (False, True)):
+                yield "mfcc", options | {"htk_compat": energy_is_last}
             yield "mfcc", plain | {"order": (*range(1, dim), 0)}
             if bins > dim:
                 yield "mfcc", plain | {"num_ceps": dim + 1, "order": tuple(range(1, dim + 1))}
         cepstra = speech_features | {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
         yield from (("mfcc", cepstra | {"use_energy": has_energy}) for has_energy in (True, False))
     for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
-        if 4 <= dim <= 24:
+        if MIN_CEPSTRA <= dim <= MAX_PLP_CEPSTRA:
             yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the smallest gain of the changed options and attributes, except for an unchanged offset."""
+    """Return the smallest :attr:`Option.gain` of the options and attributes in ``changes``.
+
+    An offset that equals the candidate's is not counted. Attributes that are not in the table have the default gain.
+    """
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
-    return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
+    return min(BY_NAME[name].gain if name in BY_NAME else Option.gain for name in names)
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
     """Yield changes of each option alone, and of options that interact. ``levels`` are factors that scale samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
-        if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):
+        has_effect = option.name != "in_place" or candidate.get("preemphasis_coefficient")
+        if has_effect and can_change_alone(kind, option.name):
             yield from ({option.name: value} for value in option.values if value != candidate.get(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
@@ -559,7 +613,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
         yield {"offset": candidate.offset + sign * samples}
     whole_changes = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
     yield from (whole_changes, whole_changes | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
-    if has_option(kind, "low_freq"):  # Wrong edges can compensate for a wrong mel scale or warp factor.
+    if can_change_alone(kind, "low_freq"):  # Wrong edges can compensate for a wrong mel scale or warp factor.
         mel_changes: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
         mel_changes += [{"warp": warp} for warp in list_values("warp")[1:]]
         for low, changes in itertools.product((20.0, 0.0), mel_changes):
@@ -567,43 +621,62 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     yield from candidate.list_framing_changes()
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
         for scale in levels:
-            if candidate.get("use_power") is False:
-                yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
-            yield from ({"scale": scale, "floor": floor} for floor in list_values("floor"))
-            yield from ({"scale": scale, "added": added, "floor": 0.0} for added in list_values("added"))
-            if candidate.source.plain is not None:  # Noise may stand for an added constant, so try constants alone.
-                noiseless = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
-                yield from (noiseless | {"added": added} for added in list_values("added"))
-            if kind == "mfcc":
-                yield from ({"scale": scale} | DB_80 | edge_changes for edge_changes in ({}, {"low_freq": 0.0}))
-        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
+            yield from ({"scale": scale} | changes for changes in _list_level_changes(candidate))
+        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}  # Kaldi's levels.
 
 
-def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Raise features (rows, columns) to an array's floor in the columns in which the mask ``floored`` selects cells.
+def _list_level_changes(candidate: Candidate) -> Iterator[Changes]:
+    """Yield changes of the floor, the added number and the range of energies, which depend on the scale of samples."""
+    if candidate.get("use_power") is False:  # Code that computes magnitudes may add 1e-9 to the power.
+        yield from ({"root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
+    yield from ({"floor": floor} for floor in list_values("floor"))
+    yield from ({"added": added, "floor": 0.0} for added in list_values("added"))
+    if candidate.source.plain is not None:  # Noise may stand for an added constant, so try constants alone.
+        noiseless = {"source": candidate.source.plain, "floor": 0.0}
+        yield from (noiseless | {"added": added} for added in list_values("added"))
+    if candidate.kind == "mfcc":
+        yield from (DB_80 | edge_changes for edge_changes in ({}, {"low_freq": 0.0}))
 
-    The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the
-    cells that the mask ``inside`` selects, converts the floor to the scale of the features. A column whose line does
-    not rise stays unchanged.
+
+def _extrapolate_edges(filters: npt.NDArray[np.intp], centers: Doubles, filter_count: int, is_slaney: bool) -> Doubles:
+    """Return the lower and the upper edge (2,) in Hz of ``filter_count`` filters that are equally spaced in mel.
+
+    ``centers`` (n,) are estimated center frequencies in Hz of the filters with the numbers ``filters`` (n,), counted
+    from 1. The edges are the centers that filters 0 and ``filter_count + 1`` would have.
     """
-    count = np.maximum(inside.sum(0), 1)
-    features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))
-    power = (inside * (features - features_mean) ** 2).sum(0)
-    slope = (inside * (features - features_mean) * (values - values_mean)).sum(0) / np.where(power > 0, power, 1)
+    mel = convert_to_mel(centers, is_slaney)
+    # Fit the line by the Theil-Sen estimator, because it tolerates columns with a wrong center.
+    lower, upper = np.triu_indices(len(filters), 1)
+    slope = np.median((mel[upper] - mel[lower]) / (filters[upper] - filters[lower]))
+    offset = np.median(mel - slope * filters)
+    return convert_to_hertz(np.array([offset, offset + slope * (filter_count + 1)]), is_slaney)
+
+
+def _apply_floor(features: Doubles, values: Doubles, is_floored: Mask, is_inside: Mask) -> Doubles:
+    """Raise features (rows, columns) to the floor of an array ``values``, in the columns that have cells at the floor.
+
+    The mask ``is_floored`` (rows, columns) selects these cells. The floor is the smallest value of a column. A straight
+    line for each column, fitted to the cells that the mask ``is_inside`` selects, converts the floor to the scale of
+    the features. A column whose line does not rise stays unchanged.
+    """
+    count = np.maximum(is_inside.sum(0), 1)
+    features_mean, values_mean = ((is_inside * array).sum(0) / count for array in (features, values))
+    power = (is_inside * (features - features_mean) ** 2).sum(0)
+    slope = (is_inside * (features - features_mean) * (values - values_mean)).sum(0) / np.where(power > 0, power, 1)
     floor = features_mean + (values.min(0) - values_mean) / np.where(slope > 0, slope, np.inf)
-    return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
+    return np.where(is_floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 
 def _convert_edge(high: float, rate: float) -> float:
-    """Return an upper edge in Hz as Kaldi's users write it: 0 for the Nyquist frequency, -200 for 200 Hz below it.
+    """Return an upper edge ``high`` in Hz as Kaldi's users write it: -200 for 200 Hz below the Nyquist frequency.
 
-    Unusual distances from the Nyquist frequency are not converted.
+    The Nyquist frequency becomes 0. Unusual distances from it are not converted.
     """
     offset = high - rate / 2
     return offset if offset in (0.0, -100.0, -200.0, -400.0) else high
 
 
 def _get_number(candidate: Candidate, name: str) -> float:
-    """Return the value of a numeric option. ``high_freq`` relative to the Nyquist frequency is converted to Hz."""
+    """Return the value of a numeric option. A ``high_freq`` of 0 or less, relative to Nyquist, is converted to Hz."""
     value = float(candidate.get(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

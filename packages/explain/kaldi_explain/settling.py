@@ -22,27 +22,30 @@ from kaldi_explain.search import Search
 from kaldi_explain.sources import ZEROS, append_zeros
 from kaldi_explain.thresholds import THRESHOLDS
 
-SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
+SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))  # Known slopes from log energies to array values.
 # Attributes that change only the level of energies. In a rounded array, the effect of such an attribute can hardly be
 # told from the slope or offset of a map, so the attribute counts as three words of an answer.
 LEVELS, DOUBTFUL_WORDS = ("scale", "floor", "added", "span"), 3
+MAX_ROUNDING = 1e3  # Largest rounding error, in tolerances, that is searched for.
+SMALLEST_LOG_ENERGY = math.log(1e-30)  # Smaller log energies belong to digital silence.
+MAX_LIFTER = 99  # Largest lifter that is searched for. The usual lifter is 22.
 # Maps a shape of filters to the shapes that differ from it at most in the height of the triangles.
 SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Candidate with all steps after its features, and the rows of the array that it gives.
+    """A candidate, and the steps after its features that map them to the rows of an array.
 
     Attributes:
         candidate: features that may have given the array.
-        arrangement: transformation of the features that gives the array.
+        arrangement: transformation of the features, such as deltas or stacking.
         fit: map from the arranged features to the array's rows.
-        row: first row of the array that the features give.
+        row: first row of the array for which there are features.
         frame: row of the arranged features for the array's row ``row``.
-        target: the rows of the array.
-        cells: the cells that are compared.
-        features: the arranged features of the whole recording.
+        target: the rows (frames, columns) of the array for which there are features.
+        cells: indices of the compared cells of ``target``.
+        features: the arranged features (frames, columns) of the whole recording.
         step: largest error of the array's stored numbers.
         rounding: description of the rounding that explains differences above the tolerance.
     """
@@ -60,24 +63,27 @@ class Settled:
 
     @property
     def word_count(self) -> int:
-        """Number of properties that the explanation has to name, plus ``DOUBTFUL_WORDS`` for each doubtful level."""
+        """Number of properties that the explanation has to name, plus ``DOUBTFUL_WORDS`` for each doubtful level.
+
+        A changed level is doubtful if the array's numbers are rounded and the map has fitted numbers.
+        """
         steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
         extra = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
         return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
 
     def is_explained_by(self, tolerance: float) -> bool:
-        """Return True if the residual is within a tolerance, or explained by rounding."""
+        """Return True if the residual is within a tolerance, or if :attr:`rounding` explains the differences."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
-        """Return the residual, increased by 5% for each of the :attr:`word_count` words."""
-        return self.fit.residual * (1 + 0.05 * self.word_count)
+        """Return the residual, increased by ``THRESHOLDS.cost_of_step`` for each of the :attr:`word_count` words."""
+        return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the share of the array's variance that is not explained.
+        """Return the root of the mean, over the compared columns that vary, of the unexplained share of the variance.
 
-        Values outside of the mask ``compared`` count as explained. Return 1 if no column of the array varies.
+        Values outside of the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
         mapped, target = self.fit.mapped[self.cells], self.target[self.cells]
         mapped = mapped if compared is None else np.where(compared[self.cells], mapped, target)
@@ -87,14 +93,15 @@ class Settled:
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
-        """Describe which columns of the features the array has, and their order. Return "" without a changed order."""
+        """Describe which columns of the features the array has, and their order, or return "" for all in order."""
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
     def describe_shift(self, named_at_start: int = 0, named_at_end: int = 0) -> list[str]:
-        """Describe missing and additional frames at both ends of the array, except at the end if zeros were appended.
+        """Describe how many frames the array has less than the features, or more, at its start and at its end.
 
-        The arguments count frames at the start and at the end that the answer names already.
+        Frames that are missing at the end are not described if zeros were appended to the audio. The arguments are
+        numbers of missing frames at the start and at the end that the answer names already.
         """
         missing_at_end = len(self.features) - self.frame - len(self.target) - named_at_end
         missing_at_end = 0 if self.candidate.source.words.endswith(ZEROS) else missing_at_end
@@ -102,19 +109,20 @@ class Settled:
 
 
 class Settling:
-    """Choice among candidates that the search ``search`` cannot distinguish.
+    """Choice among candidates that the search ``search`` cannot distinguish, because costs ignore levels and floors.
 
-    ``tolerance`` is the largest difference that counts as explained.
+    ``tolerance`` is the largest residual that counts as explained.
     """
 
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
-        """Vary the levels and edges of a candidate, and return the simplest variation within the tolerance.
+        """Vary the levels and edges of a candidate, and return the best variation, see :meth:`_choose_best`.
 
-        If there is none, return the variation with the smallest cost, or the best so far when the budget is spent.
-        Return None if the candidate cannot be compared with the array. Store the sheet with silence in :attr:`sheet`.
+        If rounding explains the remaining differences, the result says so. When the budget is used up, return the best
+        variation so far. Return None if the candidate cannot be compared with the array. Also replace :attr:`sheet` by
+        the result of :meth:`_include_silence`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -123,39 +131,37 @@ class Settling:
         self.sheet = self._include_silence(best.candidate)
         best = self._fit_candidate(best.candidate) or best
         # A wrong floor may hide the right edges, and wrong edges may hide the right floor, so both are chosen twice.
-        steps: list[Callable[[Candidate], Iterator[Candidate]]] = [
-            self._vary_levels,
-            _vary_edges,
-            self._vary_levels,
-            _vary_edges,
-        ]
-        for step in steps:
+        variations: list[Callable[[Candidate], Iterator[Candidate]]] = [self._vary_levels, _vary_edges] * 2
+        for vary in variations:
             # Try rounding only if no row is missing. Otherwise, zeros after the audio may still give the missing rows.
-            is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
-            if is_whole and best.fit.word_count < fits.NUMBER_WORDS:
+            has_all_rows = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
+            if has_all_rows and best.fit.word_count < fits.NUMBER_WORDS:
                 rounded = self._explain_by_rounding(best)
                 if rounded.is_explained_by(self.tolerance):
                     return rounded
-            candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
+            candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), vary(best.candidate))
             best = self._choose_best([best, *map(self._fit_candidate, candidates)]) or best
-            if best.fit.residual <= self.tolerance and step == _vary_edges:
+            if best.fit.residual <= self.tolerance and vary == _vary_edges:
                 break
         if len(self.sheet.values) > THRESHOLDS.settled_rows:
             best = fit_map(best.candidate, self.sheet, self.tolerance) or best
         return best if budget.is_settling_over() else self._explain_by_rounding(best)
 
     def _explain_by_rounding(self, settled: Settled) -> Settled:
-        """If rounding explains the differences, return the candidate with a more accurate FFT or a note on rounding.
+        """Return a settled candidate whose differences from the array rounding explains, or ``settled`` if none does.
 
-        Otherwise, return ``settled``.
+        The result has an FFT in double precision if this explains the array. If not, and if the differences are at most
+        ``THRESHOLDS.own_rounding`` times as large as the rounding errors of single precision, the result is ``settled``
+        with a description in :attr:`Settled.rounding`.
         """
         ratio = THRESHOLDS.own_rounding
-        if not self.tolerance < settled.fit.residual < ratio * 1e3 * self.tolerance:
+        if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
             return settled
         accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.add_rounding_noise()})
         other = fit_map(accurate, self.sheet, self.tolerance)
         if other is None or other.fit.residual <= self.tolerance:
             return other or settled
+        # The features in single and double precision show the rounding errors of a cell and of its neighbors.
         rounding = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
         error = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
         excess = np.maximum(error - ratio * rounding, 0)[settled.cells]
@@ -168,8 +174,9 @@ class Settling:
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        The candidate with the most compared rows is best. Among candidates with equally many rows, the fewest words
-        decide, or the smallest cost if no candidate explains the array. Return None without candidates.
+        The candidate with the most compared rows is best. Among candidates with equally many rows, the one with the
+        fewest words is best, or the one with the smallest cost if none explains the array. Skip None in ``candidates``,
+        and return None if nothing is left.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
@@ -179,9 +186,10 @@ class Settling:
         return min(settled, key=lambda result: result.word_count if exact else result.compute_cost(), default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
-        """Return features and the array's values in the rows that both have, and a mask of these rows.
+        """Return a candidate's features and the array's values, both (rows, columns), in the rows that both have.
 
-        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask covers these first rows.
+        Also return the mask of these rows. Only the first ``THRESHOLDS.settled_rows`` rows of a long array are used,
+        and the mask has this length.
         """
         stride, row_count = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, row_count * stride if row_count < len(self.sheet.values) else None)
@@ -192,35 +200,49 @@ class Settling:
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with silent rows and columns of empty filters, which show a floor, added to the comparison.
 
-        For resampled audio, leave out rows and columns below one-bit noise instead, where resamplers differ. Return the
-        sheet unchanged if the features are not logarithmic spectra, or if too few cells would be left.
+        For resampled audio, return the result of :meth:`_leave_out_quiet_cells` instead. Return the sheet unchanged if
+        the candidate's features are not logarithmic spectra.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
-        if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
+        if is_log and candidate.source.is_resampled:
+            return self._leave_out_quiet_cells(candidate)
+        if not is_log or (self.sheet.rows.all() and self.sheet.columns.all()):
             return self.sheet
+        features, _, inside = self._select_common_rows(candidate.remove_levels())
+        is_silent = features < SMALLEST_LOG_ENERGY
+        # A filter without an FFT bin is always at the floor, so its column shows the floor and is compared.
+        columns, values = self.sheet.columns.copy(), self.sheet.feature_values
+        columns[self.sheet.arrangement.columns] |= is_silent.all(0) & (values.min(0) == values.min())
+        silent_rows = np.zeros(len(self.sheet.rows), bool)
+        silent_rows[: len(inside)][inside] = is_silent[:, 1:].all(1)
+        # All rows of silence have the same values. A silent row with different values was masked, and is not compared.
+        if silent_rows.any():
+            silent_values = self.sheet.values[silent_rows]
+            silent_rows[silent_rows] = (silent_values == np.median(silent_values, axis=0)).all(1)
+        return dataclasses.replace(self.sheet, rows=self.sheet.rows | silent_rows, columns=columns)
+
+    def _leave_out_quiet_cells(self, candidate: Candidate) -> Sheet:
+        """Return the sheet without the rows and columns of resampled audio in which resamplers differ.
+
+        These are columns in which most of the features have no more energy than one-bit noise, and rows with such a
+        value in another column. Return the sheet unchanged if less than half of the rows or columns would be left.
+        """
         plain = candidate.remove_levels()
         features, _, inside = self._select_common_rows(plain)
-        marked, columns = np.zeros(len(self.sheet.rows), bool), self.sheet.columns.copy()
-        if candidate.source.is_resampled:
-            quiet = features < plain.compute_noise_features()
-            columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
-            marked[: len(inside)][inside] = quiet[:, loud].any(1)
-            if marked.mean() > 0.5 or loud.mean() < 0.5:  # Too few cells would be left for a comparison.
-                return self.sheet
-            return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
-        silent = features < math.log(1e-30)
-        # A filter without an FFT bin is always at the floor, so its column shows the floor and is compared.
-        columns[self.sheet.arrangement.columns] |= silent.all(0) & (
-            self.sheet.feature_values.min(0) == self.sheet.feature_values.min()
-        )
-        marked[: len(inside)][inside] = silent[:, 1:].all(1)
-        # All rows of silence have the same values. A silent row with different values was masked, and is not compared.
-        if marked.any():
-            marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
-        return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
+        is_quiet = features < plain.compute_noise_features()
+        is_loud_column = is_quiet.mean(0) < 0.5
+        columns, quiet_rows = self.sheet.columns.copy(), np.zeros(len(self.sheet.rows), bool)
+        columns[self.sheet.arrangement.columns] &= is_loud_column
+        quiet_rows[: len(inside)][inside] = is_quiet[:, is_loud_column].any(1)
+        if quiet_rows.mean() > 0.5 or is_loud_column.mean() < 0.5:
+            return self.sheet
+        return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~quiet_rows, columns=columns)
 
     def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with other filter heights, scales, floors, DCTs, lifters and floors of the energy."""
+        """Yield variations of a candidate that the search's costs cannot distinguish, or can only by a few cells.
+
+        They have other heights of the filters, scales of the samples, floors of the energies, DCTs and lifters.
+        """
         if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
             return
@@ -232,27 +254,37 @@ class Settling:
             yield from self._vary_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._vary_floors(shape)
         if candidate.get("use_energy") or has_energy:
             lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
-            if abs(lowest) < 60:
+            if abs(lowest) < 60:  # Larger magnitudes are not log energies of audio.
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
-                yield candidate.change({"energy_floor": 1.0})
+                yield candidate.change({"energy_floor": 1.0})  # The default of torchaudio.compliance.kaldi.
 
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with usual scales and, for logarithms, with usual floors and the floor of the array."""
-        levels, floors = self.search.levels, list_values("floor")
-        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
+        """Yield a filter bank or spectrogram with usual scales of the samples and, for logarithms, with floors."""
+        levels = self.search.levels
+        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
         if candidate.added:
-            yield from (candidate.change({"floor": floor}) for floor in floors[:4])
+            yield from (candidate.change({"floor": floor}) for floor in list_values("floor")[:4])
             return
-        yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
+        yield from (candidate.change({"scale": scale, "floor": DB_80["floor"]}) for scale in levels)
+        yield from self._vary_floors_of_array(candidate, scales)
+
+    def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
+        """Yield a logarithmic candidate with usual floors that agree, at one of ``scales``, with the array's floor.
+
+        A range of 80 dB is also yielded if it agrees. If nothing agrees, yield the floor of the array itself. If no
+        cell of the array shows a floor, yield the most common floors.
+        """
+        levels, floors = self.search.levels, list_values("floor")
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
-        power, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
+        # Magnitudes are proportional to the scale of the samples, and powers to its square.
+        exponent, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
         pairs = [(scale, floor) for scale, floor in itertools.product(scales, floors)
-                 if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
+                 if abs(math.log(floor) - exponent * math.log(scale) - log_floor) < error]  # fmt: skip
         # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
-        roots = dict.fromkeys((candidate.root, 1e-9)) if power == 1 else (candidate.root,)
+        roots = dict.fromkeys((candidate.root, 1e-9)) if exponent == 1 else (candidate.root,)
         yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                     for (scale, floor), root in itertools.product(pairs, roots))  # fmt: skip
         is_db_80 = abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error
@@ -265,26 +297,26 @@ class Settling:
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
-        """Return the log energy at the array's floor (NaN if no cell shows the floor), and the largest log energy."""
+        """Return the log energy at the floor of the array, or NaN if no cell shows a floor, and the largest log energy.
+
+        The candidate must have no floor, so that its features are the log energies.
+        """
         energies, values, inside = self._select_common_rows(candidate)
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
         columns = self.sheet.feature_columns & is_lowest.any(0)
-        columns[: int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))] = False
+        if candidate.get("use_energy") and not candidate.get("htk_compat"):
+            columns[0] = False  # The first column is the energy of a frame, which has a floor of its own.
         if not columns.any():  # A single cell, the smallest one, may be at the floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
-        # A column's line converts the floor to the scale of the log energies. A known slope makes the result exact. A
-        # filter without an FFT bin is constant, so it has no slope and is left out.
-        log_floors = []
+        log_floors = []  # The line of each column converts the floor of the column to a log energy.
         for column in np.flatnonzero(columns):
             is_higher = ~is_lowest[:, column]
             x, y = (array[is_higher, column] if is_higher.any() else array[~is_lowest] for array in (energies, values))
             if len(x) > 3:
-                slope, offset = fits.fit_line(x, y)
-                error = THRESHOLDS.recognized
-                exact = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
-                slope, offset = (exact, float(np.median(y - exact * x))) if exact else (slope, offset)
+                slope, offset = _fit_known_line(x, y)
+                # A filter without an FFT bin is constant, so its line has no slope and is left out.
                 log_floors += [(values[:, column].min() - offset) / slope] if slope else []
         floored_energies = energies[:, columns][is_lowest[:, columns]]
         floor = float(np.median(log_floors)) if log_floors else float(floored_energies.max())
@@ -292,7 +324,7 @@ class Settling:
         return (floor if is_shown else math.nan), float(energies.max())
 
     def _vary_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with each combination of a DCT, a lifter and a scale of the samples."""
+        """Yield the candidate with each combination of a DCT, a lifter, a scale of the samples and a factor of C0."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
         lifters = dict.fromkeys((candidate.get("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
@@ -305,9 +337,11 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return [lifter] for the smallest lifter from 2 to 99 that explains the standard deviations of the columns.
+        """Return [lifter] for the smallest lifter from 2 to ``MAX_LIFTER`` that explains the standard deviations.
 
-        Return [] if no lifter explains them. The first column is not compared, and the factor of all columns is free.
+        A lifter explains them if its weights are proportional to the ratios of the array's standard deviations to the
+        standard deviations of features without a lifter. The first column, which may be an energy, is not compared.
+        Return [] if no lifter explains them, if the columns are in another order, or if they are fewer than four.
         """
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
@@ -315,11 +349,18 @@ class Settling:
         rows = self.sheet.rows[: len(inside)][inside]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = (values[rows].std(0) / features[rows].std(0))[1:]
-        for lifter in range(2, 100):
+        for lifter in range(2, MAX_LIFTER + 1):
             weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(ratios) + 1) / lifter)
             if np.ptp(ratios - weights * ratios[0] / weights[0]) < 1e-3 * ratios.max():
                 return [lifter]
         return []
+
+
+def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
+    """Return the slope and the offset of a line through points (n,). A slope near one of ``SLOPES`` becomes exact."""
+    slope, offset = fits.fit_line(x, y)
+    known = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
+    return (known, float(np.median(y - known * x))) if known else (slope, offset)
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
@@ -327,8 +368,9 @@ def compute_features(candidate: Candidate, frame_count: int | None = None) -> Do
 
     The start has at least ``frame_count`` frames from the candidate's first row on. None selects the whole audio.
     """
+    # A positive offset removes samples at the start of the audio, and a negative offset adds zeros.
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
-    if frame_count is not None:
+    if frame_count is not None:  # Eight more frames keep the padding at the end out of the requested frames.
         length = (candidate.start + frame_count + 8) * candidate.shift + candidate.size + candidate.fft_points
         samples = samples[:length]
     return candidate.reorder(np.clip(candidate.compute(samples).astype(np.float64), -1e30, 1e30))
@@ -340,9 +382,10 @@ def fit_map(
 ) -> Settled | None:  # fmt: skip
     """Return a candidate with the simplest map from its features to the array of ``sheet``.
 
-    Return None if the candidate cannot be compared with the array. ``tolerance`` is the largest residual of an
-    explanation. ``arrangement`` replaces the sheet's transformation of the features. Only the first ``row_count`` rows
-    of the array are compared, or all for None.
+    Return None if the options are invalid, if the features do not have as many columns as the array, or if fewer than
+    two rows can be compared. ``tolerance`` is the largest residual of an explanation. ``arrangement`` replaces the
+    sheet's transformation of the features. Only the first ``row_count`` rows of the array are compared, or all for
+    None.
     """
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:row_count], sheet.columns, arrangement.stride
@@ -364,8 +407,9 @@ def fit_map(
     compared = sheet.rows[row : row + count]
     if count < 2 or compared.sum() < 2:
         return None
-    last = int(np.flatnonzero(compared)[-1]) + 1
-    references = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
+    # The array may have been normalized with more frames than it has now, or without its padding at the end.
+    end = int(np.flatnonzero(compared)[-1]) + 1
+    references = [features] * (len(features) != count) + [common_features[:end]] * (end < count)
     cells = np.ix_(compared, columns)
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
@@ -378,7 +422,11 @@ def fit_map(
 
 
 def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield the candidate with each padding that keeps its first sample, with zeros, and with ``whole`` preemphasis."""
+    """Yield the candidate with each convention for the edges of the audio that keeps its first sample.
+
+    Conventions with a padding are also yielded with zeros after the audio. If the candidate has preemphasis, and no
+    step of the whole recording, the conventions are also yielded with preemphasis of the whole recording.
+    """
     for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:
@@ -388,10 +436,7 @@ def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_maximum(values: Doubles) -> Doubles:
-    """Return for each cell (frames, columns) the largest value of a block of 3 frames and 3 columns around the cell.
-
-    Beyond an edge of the array, the block continues at the opposite edge.
-    """
+    """Return the largest value in a block of 3 by 3 cells around each cell (frames, columns). Blocks wrap at edges."""
     for axis in (0, 1):
         values = np.maximum(values, np.maximum(np.roll(values, 1, axis), np.roll(values, -1, axis)))
     return values
@@ -399,12 +444,12 @@ def spread_maximum(values: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Places:
-    """Places of an array that features do not give.
+    """Places where an array differs from the features that explain it.
 
     Attributes:
-        padding: descriptions of rows of padding.
+        padding: descriptions of rows of padding at the ends of the array.
         quiet: descriptions of frames and columns that are too quiet to compare.
-        deviations: all other places.
+        deviations: the other places, and verified reasons of their differences.
     """
 
     padding: list[str]
@@ -413,41 +458,58 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of an array that the features of ``settled`` do not explain within ``tolerance``."""
+    """Return the places of ``sheet.values`` that the features of ``settled`` do not explain within ``tolerance``."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
-    # `wrong` is used for rows and columns that were not fitted, so a thousandth of the largest value is also allowed.
-    wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
-    compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
-    compared[settled.cells[0]], columns[settled.cells[1]] = True, False
-    row_slice = slice(settled.row, settled.row + len(mapped))
-    rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
-    rows[row_slice] = wrong[:, ~columns].any(1) & ~compared
+    # Rows and columns that were not fitted may differ more, so a thousandth of the largest value is also allowed.
+    is_wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
+    compared_rows, other_columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
+    compared_rows[settled.cells[0]], other_columns[settled.cells[1]] = True, False
+    # Rows of the whole array that were not compared, and that the features do not explain.
+    row_slice, other_rows = slice(settled.row, settled.row + len(mapped)), ~sheet.rows
+    quiet_rows = np.zeros_like(other_rows)
+    other_rows[row_slice] = is_wrong[:, ~other_columns].any(1) & ~compared_rows
     if is_resampled:
-        quiet[row_slice] = rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
-        rows &= ~quiet
-    inner_rows = np.flatnonzero(~rows)
-    padding_counts = {"start": int(inner_rows[0]), "end": len(rows) - int(inner_rows[-1]) - 1}
-    padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in padding_counts.items() if n]
-    is_padding = np.ones(len(rows), bool)
-    is_padding[inner_rows[0] : inner_rows[-1] + 1] = False
-    first = find_first_column(sheet)
+        quiet_rows[row_slice] = other_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
+    padding, is_padding = _find_padding(other_rows & ~quiet_rows)
+    # Columns that depend on the audio are left out of a comparison only if resamplers differ in them.
     informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
-    quiet_columns = np.logical_and(columns & informative, is_resampled)
-    ignored = quiet[row_slice][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
-    inside = (mapped > mapped.min()) & (mapped < mapped.max())
-    slope, offset = fits.fit_line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
-    features = slope * settled.features + offset
-    features[settled.frame :][: len(mapped)] = mapped
-    if settled.rounding:  # Rounding explains all differences of the compared cells.
-        features[settled.frame :][: len(mapped)][settled.cells] = settled.target[settled.cells]
+    quiet_columns = np.logical_and(other_columns & informative, is_resampled)
+    is_constant = np.ptp(mapped[compared_rows], axis=0) == 0
+    ignored = quiet_rows[row_slice][:, None] | quiet_columns | (other_columns & is_constant)
+    first_column, (features, slope, offset) = find_first_column(sheet), _map_whole_recording(settled)
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
-        settled.row, first,
+        settled.row, first_column,
     )  # fmt: skip
-    quiet_columns &= wrong[compared].any(0)
-    quiet_places = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
-    silence = [f"{describe_spans(places, name)} too quiet to compare" for places, name in quiet_places if len(places)]
-    return Places(padding, silence, find_deviations(comparison))
+    wrong_quiet_columns = np.flatnonzero(quiet_columns & is_wrong[compared_rows].any(0)) + first_column
+    quiet = (np.flatnonzero(quiet_rows), "frame"), (wrong_quiet_columns, "column")
+    descriptions = [f"{describe_spans(places, name)} too quiet to compare" for places, name in quiet if len(places)]
+    return Places(padding, descriptions, find_deviations(comparison))
+
+
+def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
+    """Describe the unexplained rows at the start and at the end of an array, and return the mask (rows,) of them."""
+    inner_rows = np.flatnonzero(~is_unexplained)
+    counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
+    is_padding = np.ones(len(is_unexplained), bool)
+    is_padding[inner_rows[0] : inner_rows[-1] + 1] = False
+    return [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in counts.items() if n], is_padding
+
+
+def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
+    """Return the features (frames, columns) of the whole recording, mapped to the scale of the array.
+
+    Also return the slope and the offset (columns,) of the map. In the rows of the array, the result is the fitted map
+    or, where rounding explains all differences, the array.
+    """
+    mapped, rows = settled.fit.mapped, slice(settled.frame, settled.frame + len(settled.fit.mapped))
+    is_inside = (mapped > mapped.min()) & (mapped < mapped.max())
+    slope, offset = fits.fit_line(settled.features[rows], mapped, is_inside | ~is_inside.any(0))
+    features: Doubles = slope * settled.features + offset
+    features[rows] = mapped
+    if settled.rounding:
+        features[rows][settled.cells] = settled.target[settled.cells]
+    return features, slope, offset
 
 
 def find_first_column(sheet: Sheet) -> int:
@@ -461,7 +523,7 @@ def find_first_column(sheet: Sheet) -> int:
 def _find_quiet_rows(settled: Settled) -> Mask:
     """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
 
-    If features were rearranged, the mask selects all rows, because such rows do not belong to single frames.
+    With an arrangement such as deltas, rows do not belong to single frames, so the mask selects all rows.
     """
     if settled.arrangement.words:
         return np.ones(len(settled.target), bool)

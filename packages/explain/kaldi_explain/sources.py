@@ -16,22 +16,27 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_explain.other_libraries import Resampler, list_resamplers, resample_as_kaldi, resample_by_fft
 from kaldi_explain.thresholds import THRESHOLDS
 
-RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)  # Usual sampling rates in Hz.
+RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)  # Usual sampling rates in Hz, the most common first.
+COMMON_RATE_COUNT = 6  # Number of RATES to which all audio is resampled. Rarer rates would take too long.
 SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)  # Usual factors of speed perturbation.
 GAINS = (1, 2, 4, 8, 10)  # Factors by which samples may have been multiplied before they were clipped to 16 bits.
-ZEROS = "zeros after it"
+ZEROS = "zeros after it"  # Description of the step of `append_zeros`.
+CLIP_RUN = 3  # Smallest number of successive extreme samples that count as clipped. Shorter runs may be plain peaks.
+# Smallest ratio of a peak to the limit of 16-bit samples for which clipping is tried. Clipping smaller peaks changes
+# the features too little.
+MIN_CLIPPED_PEAK = 1.001
 
 
 @dataclass(frozen=True, eq=False)
 class AudioSource:
-    """Audio from which features may have been computed.
+    """Audio from which features may have been computed: a recording, and steps that change its samples.
 
     Attributes:
         words: description of the steps after the recording. "" without steps.
         rate: the sampling rate in Hz that a front end assumes.
         make: function that returns the samples (T,).
-        length: number of samples, which may be an estimate.
-        plain: the audio without noise, if noise was added.
+        length: number of samples. After resampling or a change of speed, it is an estimate.
+        plain: the audio without noise if noise was added, or else None.
     """
 
     words: str
@@ -47,35 +52,35 @@ class AudioSource:
 
     @functools.cached_property
     def full_scale(self) -> float:
-        """Full scale of the samples: 32768 if a magnitude exceeds 2, as in 16-bit audio, or else 1."""
+        """Full scale of the samples: 32768 if the magnitude of a sample exceeds 2, as in 16-bit audio, or else 1."""
         return 32768.0 if np.abs(self.samples).max() > 2 else 1.0
 
     @functools.cached_property
-    def loudness(self) -> dict[float, str]:
-        """Maps factors that normalize the loudness to their descriptions. Empty if all samples are equal."""
+    def loudness_factors(self) -> dict[float, str]:
+        """Maps factors that normalize the loudness of the samples to descriptions. Empty if all samples are equal."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
     @functools.cached_property
     def noisy_source(self) -> AudioSource:
-        """This audio with added noise, which is as large as the noise of Kaldi's default dithering."""
+        """This audio with added Gaussian noise of one step of 16-bit samples, as by Kaldi's default dithering."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
     @functools.cached_property
     def sources_at_other_rates(self) -> list[AudioSource]:
-        """This audio at the most common other sampling rates. The FFT resampler approximates all resamplers."""
-        return [self.resample("", rate, resample_by_fft) for rate in RATES[:6] if rate != self.rate]
+        """This audio at the other common sampling rates. The FFT resampler stands for all resamplers."""
+        return [self.resample("", rate, resample_by_fft) for rate in RATES[:COMMON_RATE_COUNT] if rate != self.rate]
 
     @property
     def is_resampled(self) -> bool:
-        """True if this audio was resampled from the recording."""
+        """True if the recording was resampled to a different sampling rate."""
         return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
-        """Return this audio with noise of a millionth of the largest sample, by which similar resamplers differ.
+        """Return resampled audio with Gaussian noise of a millionth of the largest magnitude of a sample.
 
-        Audio that was not resampled has no such difference, and is returned unchanged.
+        Similar resamplers differ this much. Audio that was not resampled is returned unchanged.
         """
         if not self.is_resampled:
             return self
@@ -87,13 +92,16 @@ class AudioSource:
     ) -> AudioSource:
         """Return this audio after one more step, which ``words`` describe. ``make`` returns the changed samples (T,).
 
-        ``rate`` is the new sampling rate in Hz, and ``length`` the new number of samples. None keeps the old value.
+        ``rate`` is the new sampling rate in Hz, and ``length`` is the new number of samples. None keeps the old value.
         """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
-        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` is "", or a space and the resampler."""
+        """Return this audio after resampling to ``rate`` in Hz by the function ``resampler``.
+
+        ``words`` follow the description of this step. They are "", or a space and the name of the resampler.
+        """
 
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)
@@ -102,7 +110,7 @@ class AudioSource:
 
 
 def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
-    """Return audio (T,) or (channels, T) at ``rate`` Hz as a recording (channels, T).
+    """Check audio (T,) or (channels, T) with the sampling rate ``rate`` in Hz, and return it as (channels, T).
 
     Raises:
         AudioError: the audio is not an array of integers or floats of these shapes, is empty, contains NaN or infinity,
@@ -135,62 +143,61 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 
 
 def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
-    """Count the samples of a recording (channels, T) in runs of at least three extremes of a channel that varies."""
-    extremes = (recording == recording.max(-1, keepdims=True)) | (recording == recording.min(-1, keepdims=True))
-    varies = recording.max(-1) > recording.min(-1)
-    same = extremes[:, 1:] & extremes[:, :-1] & (recording[:, 1:] == recording[:, :-1]) & varies[:, None]
-    middle = same[:, 1:] & same[:, :-1]
-    clipped = np.zeros(recording.shape, bool)
-    for shift in range(3):
-        clipped[:, shift : shift + middle.shape[1]] |= middle
-    return int(clipped.sum())
+    """Return the number of samples of a recording (channels, T) that are probably clipped.
+
+    These are the samples in runs of at least ``CLIP_RUN`` samples that equal the largest sample of their channel, or
+    the smallest. Channels whose samples are all equal are not counted.
+    """
+    count = 0
+    for channel in recording[recording.max(-1) > recording.min(-1)]:
+        for extreme in (channel.max(), channel.min()):
+            steps = np.diff((channel == extreme).astype(np.int8), prepend=0, append=0)
+            run_lengths = np.flatnonzero(steps == -1) - np.flatnonzero(steps == 1)
+            count += int(run_lengths[run_lengths >= CLIP_RUN].sum())
+    return count
 
 
 def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
-    """Return the channels of a recording (channels, T) at ``rate`` Hz, followed by their mean if there are several."""
+    """Return each channel of a recording (channels, T) at ``rate`` Hz, and then their mean if there are several."""
     channel_count, length = recording.shape
     if channel_count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]
-    channels = [
-        AudioSource(f"channel {channel}", rate, functools.partial(recording.__getitem__, channel), length)
-        for channel in range(channel_count)
-    ]
+    channels = [AudioSource(f"channel {index}", rate, functools.partial(recording.__getitem__, index), length)
+                for index in range(channel_count)]  # fmt: skip
     return [*channels, AudioSource("mean of the channels", rate, lambda: recording.mean(0), length)]
 
 
 def cut_part(source: AudioSource, first: int, length: int) -> AudioSource:
-    """Return ``length`` samples of audio from the sample ``first`` on, or fewer if the audio ends earlier."""
+    """Return the part of audio that begins at sample ``first``, and ends after ``length`` samples or with the audio."""
     end = min(first + length, len(source.samples))
     words = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
     return source.change(words, lambda: source.samples[first:end], length=end - first)
 
 
 def append_zeros(source: AudioSource) -> AudioSource:
-    """Return audio with a quarter of a second of zeros after it, as in a padded batch."""
+    """Return audio followed by a quarter of a second of zeros, as in a padded batch."""
     count = int(source.rate / 4)
     return source.change(ZEROS, lambda: np.pad(source.samples, (0, count)), length=source.length + count)
 
 
 def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
-    """Return audio at the sampling rate ``rate`` in Hz, once for each resampler."""
+    """Return audio after resampling to ``rate`` in Hz by each resampler of :func:`list_resamplers`."""
     resamplers = list_resamplers(int(source.rate), rate)
     return [source.resample(f" {words}", rate, resampler) for words, resampler in resamplers.items()]
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
-    """Return variants of ``source``, a channel of ``recording`` (channels, T), with common mistakes.
+    """Return the audio that each common mistake in reading a recording makes of ``source``.
 
-    Mistakes are a wrong rate or speed, lost samples and, depending on the recording, swapped bytes or joined channels.
+    The mistakes are a wrong sampling rate, downsampling without a filter, and a wrong speed; if ``recording``
+    (channels, T) has 16-bit integers, also swapped bytes; and if it has two channels, also channels that are read as
+    one. ``source`` is a channel of the recording, or the mean of its channels.
     """
     rate, length, change = int(source.rate), source.length, source.change
-    mistakes = [
-        change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other) for other in RATES if other != rate
-    ]
-    mistakes += [
-        source.resample(" by leaving out samples", other, lambda samples, rate, other: samples[:: rate // other])
-        for other in RATES
-        if other < rate and rate % other == 0
-    ]
+    mistakes = [change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other)
+                for other in RATES if other != rate]  # fmt: skip
+    mistakes += [source.resample(" by leaving out samples", other, lambda samples, old, new: samples[:: old // new])
+                 for other in RATES if other < rate and rate % other == 0]  # fmt: skip
     for speed in SPEEDS:
         resample = functools.partial(resample_as_kaldi, rate=round(rate * speed), new_rate=rate)
         change_speed = functools.partial(lambda resample: resample(source.samples), resample)
@@ -210,7 +217,7 @@ def limit_source(source: AudioSource, level: float) -> AudioSource:
 
 
 def list_clippings(source: AudioSource) -> list[AudioSource]:
-    """Return audio multiplied by a usual gain and clipped to 16 bits, once for each gain that causes clipping."""
+    """Return audio multiplied by each of the usual ``GAINS`` that causes clipping, and clipped to 16 bits."""
     peak, limit = float(np.abs(source.samples).max()), source.full_scale
 
     def clip(gain: float) -> Any:
@@ -219,5 +226,5 @@ def list_clippings(source: AudioSource) -> list[AudioSource]:
     return [
         source.change(f"samples{f' times {gain} and' * (gain > 1)} clipped to 16 bits", functools.partial(clip, gain))
         for gain in GAINS
-        if gain * peak > 1.001 * limit
+        if gain * peak > MIN_CLIPPED_PEAK * limit
     ]

@@ -23,27 +23,19 @@ class Thresholds:
     # Costs of candidates, which decide what the search does next.
     explained: float = 5e-5  # A candidate with a smaller cost differs from the array only by rounding.
     near: float = 1e-2  # Below this cost, only floors, paddings and the form of the logarithm may still be wrong.
-    # Below this cost, few options are wrong. A wrong option may compensate for another wrong option, so options are
-    # changed together.
-    close: float = 0.05
-    # Below this cost, the kind of feature is certain. Also the largest cost that an explanation may leave.
-    partial: float = 0.1
-    # Largest cost of the changes from row to row for which the means of sliding windows are tried. These means hardly
-    # affect the changes.
-    sliding: float = 0.25
+    close: float = 0.05  # Below this cost, few options are wrong. They may compensate for each other, so change pairs.
+    partial: float = 0.1  # Below this cost, the kind of feature is certain. Also the largest cost of an explanation.
+    sliding: float = 0.25  # Largest cost of the changes from row to row for which means of sliding windows are tried.
     other_audio: float = 0.3  # Above this cost, another recording or sampling rate is likelier than wrong options.
     other_rate: float = 0.55  # Below this cost, all options are tried with audio that was resampled to another rate.
-    # Above this cost, a candidate resembles the array too little for changes of single options to help.
-    unlike: float = 0.7
+    unlike: float = 0.7  # Above this cost, a candidate is too different for changes of single options to help.
     hopeless: float = 0.85  # If all candidates cost more, the array is not a feature of this audio.
-    # Share by which each processing step increases a residual, so that a step without a gain is not part of the answer.
-    cost_of_step: float = 0.05
+    cost_of_step: float = 0.05  # Share by which each step increases a residual, so that only steps with a gain remain.
     incomparable: float = 2.0  # Cost of a candidate that cannot be compared with the array. Larger than any real cost.
 
     # Largest ratios of the new cost to the old cost for which a change counts as an improvement.
     better: float = 0.8  # Rare causes, such as noise and other rates, must explain a fifth of the cost.
-    # Early in the search, another rate or a part of the columns must explain more than half of the cost.
-    much_better: float = 0.45
+    much_better: float = 0.45  # Early in the search, another rate or a part of the columns must explain over half.
 
     # Smallest scores of a timing, which assigns a time to each row. The score is the share, from 0 to 1, of the array's
     # variance that the energies of the audio explain.
@@ -54,8 +46,7 @@ class Thresholds:
 
     # Sizes that bound the work. Larger sizes need more time or memory, and smaller sizes may miss a cause.
     rows: int = 96  # Number of rows, in blocks of neighbors, from which a cost is computed. The loudest rows are added.
-    # Number of rows on which variations are compared. The best variation is fitted to all rows.
-    settled_rows: int = 3000
+    settled_rows: int = 3000  # Number of rows on which variations are compared. The best one is fitted to all rows.
     arrangement_rows: int = 300  # Number of rows that show how features are arranged, such as stacked frames.
     columns: int = 9000  # Largest number of columns. Wider arrays are not features.
     starts: int = 5  # Number of candidates with which the search begins.
@@ -64,17 +55,11 @@ class Thresholds:
     spectra: int = 300  # Number of spectra that are kept in memory, because many candidates share a spectrum.
     frames: int = 4096  # Number of frames that are computed at once, so that an hour of audio fits into memory.
     channels: int = 32  # Largest number of channels. An array with more channels probably has its axes swapped.
-    # Number of wrong frames that are compared with all frames of the features, to find out whether they are copies.
-    searched_frames: int = 32
-    # Number of wrong vectors of conform for which a cause is searched for. All other wrong vectors are only compared
-    # with the causes that are known.
-    searches: int = 12
-    # Number of searches without a result after which conform stops searching for causes in the results of a program.
-    fruitless_searches: int = 3
-    # Number of narrow filters, evenly spaced in mel, that measure the center frequencies of the array's columns.
-    narrow_filters: int = 60
-    # Longest audio in seconds for which clipping is tried, because each trial clips all samples.
-    clipped_seconds: float = 120.0
+    searched_frames: int = 32  # Number of wrong frames for which an equal frame is searched for in all features.
+    searches: int = 12  # Number of wrong vectors of conform for which new causes are searched for, not only known ones.
+    fruitless_searches: int = 3  # Number of searches without a result after which conform stops searching for causes.
+    narrow_filters: int = 60  # Number of narrow filters, evenly spaced in mel, that measure the centers of columns.
+    clipped_seconds: float = 120.0  # Longest audio in seconds for which clipping is tried. A trial clips all samples.
 
     # Numbers of rows, frames and samples.
     block: int = 8  # Number of neighboring rows in a block, which shows the changes from row to row as well.
@@ -96,34 +81,27 @@ class Thresholds:
 
     # Properties of the numbers of an array.
     same: float = 2e-3  # Largest cost of columns that differ only by the rounding of single precision.
-    # Smallest correlation of two columns that may be the same column of neighboring frames in a row.
-    alike: float = 0.7
-    # Smallest correlation of a column with the energies of a narrow filter that shows the column's center frequency.
-    local: float = 0.6
-    # Smallest number of distinct values of features. Labels, masks and decisions have fewer distinct values.
-    distinct_values: int = 16
+    alike: float = 0.7  # Smallest correlation of two columns that may be one column of neighboring frames in a row.
+    local: float = 0.6  # Smallest correlation of a column with a narrow filter that shows the column's center.
+    distinct_values: int = 16  # Smallest number of distinct values of features. Labels, masks and decisions have fewer.
     coarse: float = 0.1  # Largest rounding of stored numbers, as a share of the median deviation of the columns.
-    # Smallest number of cells with the extreme value of an array for which the value is a limit, such as a floor.
-    limit_cells: int = 3
+    limit_cells: int = 3  # Smallest number of cells with an array's extreme value that show a limit, such as a floor.
     floored_column: float = 0.8  # Largest share of a column's cells at a limit for which the column is compared.
 
     # Differences that count as explained.
     tolerance: float = 1e-3  # Default of the argument ``tolerance`` of explain, in the units of the features.
     outlier: float = 30.0  # Number of tolerances by which a few values may differ.
-    # Largest share of values that may differ by more than the tolerance if all other values agree within it.
-    few_cells: float = 0.1
+    few_cells: float = 0.1  # Largest share of values that may differ by more than the tolerance if all others agree.
     # Share of wrong values above which a whole frame or column counts as wrong. Also the largest share of frames or
     # columns that an answer names as the only places of differences.
     few_places: float = 0.25
     named: int = 4  # Largest number of single values, or of copies of frames, that an answer names.
-    # Factor of the tolerance for resampled audio, because some resampling filters are estimated from their output.
-    resampled: float = 5.0
+    resampled: float = 5.0  # Factor of the tolerance for resampled audio. Some filters are estimated from their output.
     own_rounding: float = 8.0  # Largest ratio of another implementation's rounding errors to those of kaldi-compat.
     # Largest relative error of a slope that is recognized. For pitch and means, it is a share of a column's deviation.
     recognized: float = 0.01
     floor_error: float = 0.02  # Largest error of the natural logarithm of a floor that is recognized.
-    # Smallest number of explained cells, minus the number of fitted numbers, that chance cannot explain.
-    free_cells: int = 20
+    free_cells: int = 20  # Smallest number of explained cells, minus fitted numbers, that chance cannot explain.
 
 
 THRESHOLDS = Thresholds()

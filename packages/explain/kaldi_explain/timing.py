@@ -14,14 +14,23 @@ from kaldi_explain.arrangements import Mask
 from kaldi_explain.other_libraries import make_mel_filters
 from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
-from kaldi_explain.work import charge
+from kaldi_explain.work import charge_microseconds
 
-# Usual frame shifts: common shifts in milliseconds, shifts in samples, and rare shifts in milliseconds.
-SHIFTS_MS, SHIFTS, RARE_SHIFTS_MS = (
-    (10.0, 12.5, 5.0),
-    (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024),
-    (8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0),
-)
+SHIFTS_MS = (10.0, 12.5, 5.0)  # Common frame shifts in milliseconds.
+SHIFTS = (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024)  # Usual frame shifts in samples.
+RARE_SHIFTS_MS = (8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0)  # Rare frame shifts in milliseconds.
+MIN_SHIFT_SECONDS, MAX_SHIFT_SECONDS = 0.002, 0.1  # Limits of a frame shift that is estimated from the number of rows.
+# Largest difference between the number of rows of the whole audio and of an array that may cover it: three rows, and
+# the rows that the longest usual frames, of 2048 samples, lack at the ends of the audio.
+MAX_EXCESS_ROWS, MAX_EXCESS_SAMPLES = 3, 2048
+MAX_NEAR_EXCESS_ROWS = 2  # Largest difference, in rows, for which a timing of the whole audio is preferred.
+# The energies of the audio are computed in frames of 5 steps of 5 ms, because the usual frame length is 25 ms.
+STEP_SECONDS, STEPS_PER_FRAME, HALF_FRAME_SECONDS = 0.005, 5, 0.0125
+# In a part of the audio, the array begins fewer than 3 rows before the audio, and ends at most 3 rows after it.
+MAX_OUTSIDE_ROWS = 3
+DELAY_COST = 0.02  # Share of the estimate that each row between the beginnings of the audio and of the array costs.
+MAX_PEAKS = 6  # Number of timings whose score is computed for one position of the rows relative to the audio.
+MIN_DISTANCE_ROWS = 3  # Timings whose first rows are at most this far apart count as the same timing.
 
 
 @dataclass(frozen=True)
@@ -29,13 +38,13 @@ class Timing:
     """Assumed times of the rows of an array.
 
     Attributes:
-        shift: number of samples from one row to the next.
+        row_shift: number of samples from one row to the next.
         center: sample in the middle of the first row's frame.
         score: share of the array's variance that the audio's energies explain, 0 to 1.
         is_whole: True if the rows span the whole audio.
     """
 
-    shift: int
+    row_shift: int
     center: float
     score: float
     is_whole: bool
@@ -52,86 +61,109 @@ class Pattern:
         self.begin, end = int(indices[0]), int(indices[-1]) + 1
         self.rows = rows[self.begin : end]
         # Numbers of rows that the whole audio may have. `self.rows` may lack masked rows of silence at the end.
-        self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())
+        self.row_counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())
         self.components = compute_components(target[self.begin : end], self.rows)
 
     def list_timings(
         self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
-        """Return the assumed times of the array's rows in the audio ``source``, the best first.
+        """Return likely times of the array's rows in the audio ``source``.
 
-        A row is ``stride`` frames after the previous row. Parts of the audio are also considered if ``parts`` is True
-        and the score of the whole audio is at most ``certain``. An array of few rows is assumed to cover the audio.
+        Rows begin ``stride`` frames apart, and usual frame shifts are tried. At first, the rows are assumed to cover
+        the whole audio, and at most four timings are returned, the best first. If none of them has a score above
+        ``certain`` and ``parts`` is True, timings in parts of the audio are added. An array of few rows is not
+        correlated with the audio, but assumed to begin with it, and its timings have the score 0.
         """
-        count = len(self.rows)
-
-        def measure_excess(shift: float) -> float:
-            """Return the difference in rows between the whole audio and the array, for a frame shift in samples."""
-            return min(abs(source.length / shift / stride - rows) for rows in self.counts)
-
-        shifts = list_usual_shifts(source.rate)
-        # With these shifts, the array covers the whole audio, up to three rows and 2048 samples.
-        whole_shifts = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
-        whole_shifts.sort(key=lambda shift: measure_excess(shift) > 2)
-        if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
-            # Assume that the first frame is 25 ms long, and begins with the audio.
-            return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole_shifts]
-        timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole_shifts]
+        row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
+        # Difference between the number of rows of the whole audio and of the array, for each distance of rows.
+        excess = {shift: min(abs(source.length / shift - n) for n in self.row_counts) for shift in row_shifts}
+        whole_shifts = [shift for shift in excess if excess[shift] <= MAX_EXCESS_ROWS + MAX_EXCESS_SAMPLES / shift]
+        whole_shifts.sort(key=lambda shift: excess[shift] > MAX_NEAR_EXCESS_ROWS)
+        if len(self.rows) < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
+            first_center = HALF_FRAME_SECONDS * source.rate
+            return [Timing(row_shift, first_center, 0.0, True) for row_shift in whole_shifts]
+        timings = [self._find_best_timings(source, row_shift, is_whole=True)[0] for row_shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not parts:
-            near_timings = [timing for timing in timings[2:] if measure_excess(timing.shift / stride) <= 2]
+            near_timings = [timing for timing in timings[2:] if excess[timing.row_shift] <= MAX_NEAR_EXCESS_ROWS]
             timings = [*timings[:2], *near_timings[:2]]
         else:
-            exact_timings = [timing for timing in timings if measure_excess(timing.shift / stride) <= 1][:3]
-            # The array may cover the whole audio even if the correlation is low, so keep these timings.
-            from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact_timings]
-            estimated_shift = round(source.length / count / stride)
-            if not whole_shifts and 0.002 * source.rate < estimated_shift < 0.1 * source.rate:
-                timings.append(self._find_best_timings(source, estimated_shift * stride, is_whole=True)[0])
-            row_shifts = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
-            timings += [best for shift in row_shifts for best in self._find_best_timings(source, shift, is_whole=False)]
-            timings.sort(key=lambda timing: -timing.score)
-            limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
-            likely_timings = [timing for timing in timings if timing.score > limit][:9]
-            timings = [*dict.fromkeys([*exact_timings, *from_beginning, *likely_timings])]
-        return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
+            exact_timings = [timing for timing in timings if excess[timing.row_shift] <= 1][:3]
+            # The array may cover the whole audio even if the scores are low, so keep these timings.
+            from_first_sample = [Timing(timing.row_shift, 0.0, timing.score, True) for timing in exact_timings]
+            likely_timings = self._find_likely_timings(source, timings, row_shifts, stride)
+            timings = list(dict.fromkeys([*exact_timings, *from_first_sample, *likely_timings]))
+        return [replace(timing, center=timing.center - self.begin * timing.row_shift) for timing in timings]
 
-    def _find_best_timings(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return one or two timings with ``shift`` samples from row to row, the best first.
+    def _find_likely_timings(
+        self, source: AudioSource, whole_timings: list[Timing], row_shifts: list[int], stride: int
+    ) -> list[Timing]:
+        """Return at most nine likely timings in the whole audio and in parts of it, the best first.
 
-        The second timing begins more than three rows before or after the first. With ``is_whole``, the array is assumed
-        to cover the whole audio, so timings that begin earlier or later than the audio are less likely to be selected.
-        Otherwise, the array may cover a part of the audio, and all timings within the audio are equally likely.
+        ``whole_timings`` are timings of the whole audio. If there are none, a frame shift is estimated from the number
+        of rows. Parts of the audio are searched with those of ``row_shifts`` with which the array, without a margin at
+        both ends, is not longer than the audio.
         """
-        step = max(int(0.005 * source.rate), 1)
-        energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
-        bands_of_steps = _decorrelate_bands(energies, max(1, round(shift / step)))
-        independent_share = min(
-            1.0, shift / (0.0125 * source.rate)
-        )  # Frames less than 12.5 ms apart depend on each other.
-        count, timings, min_distance = len(self.rows), list[Timing](), 3  # The distance is a number of rows.
-        total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
-        lags = np.arange(total - count + 1)
-        charge(2500 + 3 * (total + count) + 0.2 * energies.size)
-        for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
-            centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
-            # An energy is computed from 5 steps of audio, and belongs to the middle of these steps.
-            positions = (centers - 2.5 * step) / step
-            bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
-            scores = correlate_at_lags(self.components, self.rows, bands)
-            is_inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
-            # An array of the whole audio rarely begins late or early, so each frame of delay costs 2% of the score.
-            scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else is_inside
-            for _ in range(6):
-                lag = int(scores.argmax())
-                scores[max(lag - min_distance, 0) : lag + min_distance + 1] = 0
-                selected_bands = bands[:, lag : lag + count][:, self.rows]
-                score = compute_explained_share(self.components[:, self.rows], selected_bands, independent_share)
-                timings.append(Timing(shift, float(centers[lag]), score, is_whole))
+        timings, count = list(whole_timings), len(self.rows)
+        shift = round(source.length / count / stride)
+        if not whole_timings and MIN_SHIFT_SECONDS * source.rate < shift < MAX_SHIFT_SECONDS * source.rate:
+            timings += self._find_best_timings(source, shift * stride, is_whole=True)[:1]
+        for row_shift in row_shifts:
+            if row_shift * (count - 2 * THRESHOLDS.margin) <= source.length:
+                timings += self._find_best_timings(source, row_shift, is_whole=False)
         timings.sort(key=lambda timing: -timing.score)
-        best = timings[0]
-        distant = (timing for timing in timings if abs(timing.center - best.center) > min_distance * shift)
+        min_score = THRESHOLDS.certain * timings[0].score if timings else 0.0
+        return [timing for timing in timings if timing.score > min_score][:9]
+
+    def _find_best_timings(self, source: AudioSource, row_shift: int, *, is_whole: bool) -> list[Timing]:
+        """Return one or two timings with ``row_shift`` samples from row to row, the best first.
+
+        The second timing begins more than ``MIN_DISTANCE_ROWS`` rows before or after the first. With ``is_whole``, the
+        array is assumed to cover the whole audio, and timings that begin earlier or later than the audio are less
+        likely to be selected. Otherwise, the array may cover any part of the audio.
+        """
+        step = max(int(STEP_SECONDS * source.rate), 1)
+        band_count = min(max(int(self.rows.sum()) // 6, 3), 12)  # More bands would fit few rows by chance.
+        # Rows that are closer than half a frame depend on each other, so they count as fewer rows.
+        independent_share = min(1.0, row_shift / (HALF_FRAME_SECONDS * source.rate))
+        energies = compute_energies(source, step, band_count)
+        bands_of_steps = _decorrelate_bands(energies, max(1, round(row_shift / step)))
+        # The bands have more rows than the audio, so that the array may reach beyond both ends.
+        total = max(int(source.length / row_shift), len(self.rows)) + 2 * THRESHOLDS.margin
+        charge_microseconds(2500 + 3 * (total + len(self.rows)) + 0.2 * energies.size)
+        timings = list[Timing]()
+        for quarter in range(4):  # The first row may begin at any sample, so try each quarter of a row shift.
+            centers = quarter * row_shift / 4 + (np.arange(total) - THRESHOLDS.margin) * row_shift
+            # Frames of energies begin one step apart, so the middle of the first frame is half a frame after sample 0.
+            steps = (centers - 0.5 * STEPS_PER_FRAME * step) / step
+            bands = np.stack([np.interp(steps, np.arange(len(band)), band) for band in bands_of_steps.T])
+            for lag, score in self._find_best_lags(bands, independent_share, is_whole=is_whole):
+                timings.append(Timing(row_shift, float(centers[lag]), score, is_whole))
+        timings.sort(key=lambda timing: -timing.score)
+        best, min_distance = timings[0], MIN_DISTANCE_ROWS * row_shift
+        distant = (timing for timing in timings if abs(timing.center - best.center) > min_distance)
         return [best, *itertools.islice(distant, 1)]
+
+    def _find_best_lags(self, bands: Doubles, independent_share: float, *, is_whole: bool) -> list[tuple[int, float]]:
+        """Return the ``MAX_PEAKS`` likeliest lags between the array's rows and the audio's bands, and their scores.
+
+        At lag k, row i of the array is compared with ``bands[:, i + k]``. At lag ``THRESHOLDS.margin``, the array and
+        the audio begin together. ``bands`` (bands, times) are uncorrelated. ``independent_share`` is the share of the
+        rows that count as independent observations. :meth:`_find_best_timings` describes ``is_whole``.
+        """
+        estimates = correlate_at_lags(self.components, self.rows, bands)
+        delays = np.arange(len(estimates)) - THRESHOLDS.margin  # Rows from the beginning of the audio to the array's.
+        max_delay = len(estimates) - 2 * THRESHOLDS.margin + MAX_OUTSIDE_ROWS
+        is_inside = (delays > -MAX_OUTSIDE_ROWS) & (delays < max_delay)
+        estimates *= np.clip(1 - DELAY_COST * np.abs(delays), 0, 1) if is_whole else is_inside
+        peaks = list[tuple[int, float]]()
+        for _ in range(MAX_PEAKS):
+            lag = int(estimates.argmax())
+            estimates[max(lag - MIN_DISTANCE_ROWS, 0) : lag + MIN_DISTANCE_ROWS + 1] = 0
+            bands_at_lag = bands[:, lag : lag + len(self.rows)][:, self.rows]
+            score = compute_explained_share(self.components[:, self.rows], bands_at_lag, independent_share)
+            peaks.append((lag, score))
+        return peaks
 
 
 def list_usual_shifts(rate: float) -> list[int]:
@@ -140,32 +172,34 @@ def list_usual_shifts(rate: float) -> list[int]:
     return list(dict.fromkeys([*common, *SHIFTS, *rare]))
 
 
-def compute_explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
+def compute_explained_share(components: Doubles, bands: Doubles, independent_share: float = 1.0) -> float:
     """Return the share of the variance of components (n, frames) that is a linear function of bands (m, frames).
 
-    The share is at least 0, and is reduced by what chance explains (adjusted R squared). ``independent`` is the share
-    of frames that count as independent observations.
+    The share is at least 0, and is reduced by the share that chance would explain (adjusted R squared).
+    ``independent_share`` is the share of frames that count as independent observations.
     """
     design = np.vstack((bands, np.ones(bands.shape[1]))).T
     centered = components.T - components.mean(1)
-    unexplained = centered - design @ np.linalg.lstsq(design, centered, rcond=None)[0]
-    count, unknown = independent * len(design), design.shape[1]
-    chance = (count - 1) / max(count - unknown, 1)
-    return float(max(0.0, 1 - chance * float((unexplained**2).sum() / max((centered**2).sum(), 1e-30))))
+    residuals = centered - design @ np.linalg.lstsq(design, centered, rcond=None)[0]
+    observation_count, coefficient_count = independent_share * len(design), design.shape[1]
+    correction = (observation_count - 1) / max(observation_count - coefficient_count, 1)
+    unexplained_share = float((residuals**2).sum() / max((centered**2).sum(), 1e-30))
+    return float(max(0.0, 1 - correction * unexplained_share))
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return at most ``THRESHOLDS.components`` principal components (components, frames) of an array (frames, columns).
+    """Return at most ``THRESHOLDS.components`` principal components of an array (frames, columns) over time.
 
-    The largest component is the last. Components are 0 outside of the mask ``rows`` (frames,). The columns are first
-    clipped and scaled to unit variance, and powers are converted to logarithms. If there are more than 600 columns, the
-    components are means of neighboring columns.
+    The result has the shape (components, frames), with the largest component last, and is 0 outside of the mask
+    ``rows`` (frames,). An array of fewer columns has one component per column. Powers are first converted to
+    logarithms, and the columns are clipped to the range of 90% of their values and scaled to unit variance. If there
+    are more than 600 columns, means of neighboring columns replace the principal components.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
-        # Powers and magnitudes have a much larger range than their logarithms.
+        # Powers and magnitudes have a much larger range than their logarithms. The added number limits this range.
         values = np.log(target + 1e-6 * target.max())
-    # Clip to the range of 90% of the values, because silence would otherwise dominate the variance.
+    # Without clipping, silence would dominate the variance.
     values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
     mean, deviation = values[rows].mean(0), values[rows].std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
@@ -180,35 +214,37 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
 @functools.lru_cache(maxsize=16)
 def compute_energies(source: AudioSource, step: int, band_count: int) -> Doubles:
-    """Return the energies (frames, band_count) of triangular bands, equally spaced in mel from 0 Hz to Nyquist.
+    """Return the energies (frames, band_count) in triangular bands from 0 Hz to Nyquist, equally spaced in mel.
 
-    A frame has ``5 * step`` samples and a Hann window, and the frame shift is ``step`` samples. Audio that is shorter
-    than a frame has one frame of zeros.
+    A frame has ``STEPS_PER_FRAME * step`` samples and a Hann window, and the frame shift is ``step`` samples. Audio
+    that is shorter than a frame has one frame of zeros.
     """
-    size, rate = 5 * step, source.rate
+    size, rate = STEPS_PER_FRAME * step, source.rate
     points = 1 << (size - 1).bit_length()
     if len(source.samples) < size:
         return np.zeros((1, band_count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
-    charge(0.012 * len(frames) * points)
+    charge_microseconds(0.012 * len(frames) * points)
     bins, weights, starts = make_mel_filters("hertz", rate, points, band_count, 0.0, 0.0)
     window, energies = np.hanning(size).astype(np.float32), []
-    for first in range(0, len(frames), 4096):
-        spectrum = np.fft.rfft(frames[first : first + 4096] * window, points)
+    for first in range(0, len(frames), THRESHOLDS.frames):
+        spectrum = np.fft.rfft(frames[first : first + THRESHOLDS.frames] * window, points)
         power = spectrum.real**2 + spectrum.imag**2
         energies.append(np.add.reduceat(power[:, bins] * weights, starts, axis=1))
     return np.concatenate(energies)
 
 
 def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
-    """Return uncorrelated weighted sums, of unit variance, of the log energies of bands, both (frames, count).
+    """Convert the energies of bands (frames, bands) to uncorrelated sums (frames, bands) of unit variance.
 
-    The energies are first smoothed over ``width`` frames. The sums are 0 if there are fewer than two frames per band.
+    The sums are weighted sums of the bands' log energies, after smoothing the energies over ``width`` frames. They are
+    0 if there are fewer than two frames per band.
     """
+    # The mean of `width` frames around a frame is a difference of two cumulative sums, which begin with an extra frame.
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
     cumulative_sums = np.cumsum(padded, axis=0)
     smooth = (cumulative_sums[width:] - cumulative_sums[:-width]) / width if width > 1 else energies
-    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)
+    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)  # At most 50 dB below the mean energy.
     if len(bands) < 2 * bands.shape[1]:
         return np.zeros_like(bands)
     values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(bands.shape[1]))
@@ -222,18 +258,18 @@ def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Double
     selects. ``bands`` (m, U) have unit variance and are uncorrelated, but only over their whole length, so the estimate
     may exceed 1.
     """
-    length, total_length = components.shape[1], bands.shape[1]
-    size, inside, row_count = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1), rows.sum()
-    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (bands, bands**2))
+    length, total_length, row_count = components.shape[1], bands.shape[1], rows.sum()
+    fft_size, lags = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1)
+    spectra, squared_spectra = (np.fft.rfft(series, fft_size) for series in (bands, bands**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
-        """Return the correlations, at each lag, of the series with these Fourier transforms and ``series`` (T,)."""
-        return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
+        """Return at each lag the sum of products of ``series`` (T,) and the bands with these Fourier transforms."""
+        return np.fft.irfft(transforms * np.fft.rfft(series, fft_size).conj(), fft_size)[..., lags]
 
     mask = rows.astype(np.float64)
-    # Bands of unit variance usually have the power row_count. The floor limits the share of bands that hardly vary.
+    # The power of a band at the selected times is about row_count. The floor of a tenth keeps a band that hardly varies
+    # at these times from explaining a large share.
     power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / row_count, 0.1 * row_count)
     centered = np.where(rows, components - components[:, rows].mean(1, keepdims=True), 0)
-    norms = (centered**2).sum(1)
     explained = sum((correlate(spectra, series) ** 2 / power).sum(0) for series in centered)
-    return np.asarray(explained / max(float(norms.sum()), 1e-30))
+    return np.asarray(explained / max(float((centered**2).sum()), 1e-30))

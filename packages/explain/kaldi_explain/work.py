@@ -15,36 +15,39 @@ Item = TypeVar("Item")
 
 
 class Budget:
-    """Budget of an answer, in units of work that take about a microsecond of a processor core.
+    """Budget of an answer: the work that its search and its settling may do, and an upper bound on processor time.
 
-    The search ends first. One reserve remains for settling the answer, and a smaller reserve for finishing the current
-    computation. Both reserves grow with ``seconds_of_audio``. The processor time of the thread is an upper bound,
-    which only a slow or busy machine reaches. As long as counted work ends the search, results are repeatable.
+    Work is counted in units of about a microsecond of a processor core. The search ends first. A reserve remains for
+    settling the answer, and then a reserve for the computation that is running when the settling ends. Both reserves
+    grow with ``seconds_of_audio``. Only on a slow or busy machine does the processor time of the thread end a search
+    before the counted work. As long as counted work ends the search, results are repeatable.
+
+    Attributes:
+        units: units of work that were counted.
+        is_exhausted: True if the search has used up its budget.
+        is_slow: True if the processor time ended the search before the counted work.
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
+        # Each step takes longer for longer audio. All limits are seconds of the budget.
         settling_seconds = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
-        answering_seconds = float(np.clip(0.05 * seconds_of_audio, 0.25, 0.5))
+        finishing_seconds = float(np.clip(0.05 * seconds_of_audio, 0.25, 0.5))
         self.is_exhausted = self.is_slow = False
         self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
         self._now = 0.0  # Last processor time, in seconds since the start, that was read from the clock.
-        self._end_of_settling = THRESHOLDS.seconds - answering_seconds
+        self._end_of_settling = THRESHOLDS.seconds - finishing_seconds
         self._end_of_search = self._end_of_stage = self._end_of_settling - settling_seconds
 
-    def charge(self, units: float) -> None:
-        """Add ``units`` of work, about one for each microsecond of a processor core."""
-        self.units += units
-
     def begin_stage(self, seconds: float) -> None:
-        """Begin a stage of the search that may take ``seconds`` of the budget."""
+        """Begin a stage of the search, which ends after ``seconds`` of the budget, but not after the search."""
         self._end_of_stage = min(self._end_of_search, self._read_seconds() + seconds)
 
     def is_stage_over(self) -> bool:
-        """Return True if the stage has used its share of the budget."""
+        """Return True if the stage that :meth:`begin_stage` began has used up its seconds, or the search its budget."""
         return self._read_seconds() > self._end_of_stage
 
     def is_search_over(self) -> bool:
-        """Return True if the search's budget is used up. Set ``is_exhausted``, and ``is_slow`` if time ran out."""
+        """Return True if the search has used up its budget. Then also set :attr:`is_exhausted` and :attr:`is_slow`."""
         is_over = self._read_seconds() > self._end_of_search
         self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over
@@ -55,15 +58,15 @@ class Budget:
         self._calls = -1  # Let _read_seconds read the clock, because a slow step lies between two calls of this method.
         return self._read_seconds() > self._end_of_settling
 
-    def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
-        """Yield computations until the reserve for settling is used up. The first computation is always yielded."""
-        for index, computation in enumerate(computations):
+    def limit(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items of a loop until the reserve for settling is used up. The first item is always yielded."""
+        for index, item in enumerate(items):
             if index and self.is_settling_over():
                 return
-            yield computation
+            yield item
 
     def _read_seconds(self) -> float:
-        """Return the work or the processor time since the start in seconds, whichever is larger.
+        """Return the larger of the counted work and the processor time since the start, both in seconds.
 
         Only every eighth call reads the clock, because reading it takes a millisecond on some machines.
         """
@@ -81,7 +84,7 @@ def use_budget(budget: Budget) -> None:
     _current.set(budget)
 
 
-def charge(units: float) -> None:
-    """Charge units of work to the budget of the answer that is being computed, if there is one."""
+def charge_microseconds(microseconds: float) -> None:
+    """Count work of about ``microseconds`` of a processor core in the budget of this thread, if there is one."""
     if budget := _current.get():
-        budget.charge(units)
+        budget.units += microseconds

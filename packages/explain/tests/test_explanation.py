@@ -858,7 +858,7 @@ def test_rare_option_has_to_explain_as_much_beside_a_usual_option(monkeypatch: p
     changes = {"frame_length": 20.0, "offset": 8}
     for cost, is_accepted in (0.8, False), (0.6, True):
         monkeypatch.setattr(search, "get_cost", lambda other, cost=cost: cost if other.offset else 1.0)
-        assert (search._apply_proposals(candidate, [changes]) != candidate) == is_accepted
+        assert (search._apply_changes(candidate, [changes]) != candidate) == is_accepted
 
 
 def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.MonkeyPatch) -> None:
