@@ -32,9 +32,9 @@ OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch._
 
 
 def refuse_old_compilers(forward: Function) -> Function:
-    """Decorate ``forward`` of a module, so that the compiler of PyTorch before 2.3 runs it without compiling it.
+    """Decorate the method ``forward`` of a module, so that ``torch.compile`` compiles it only since PyTorch 2.3.
 
-    With ``fullgraph=True``, PyTorch before 2.3 raises a one-line error. Later versions compile ``forward``.
+    Older versions run ``forward`` uncompiled, or raise a one-line error with ``fullgraph=True``.
     """
     if not IS_OLD:
         return forward

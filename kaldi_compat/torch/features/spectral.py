@@ -94,8 +94,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         Raises:
             OptionError: the FFT has an odd number of points.
         """
-        # Samples in a frame, samples from frame to frame, and points of the FFT. The sizes are stored as integers, so
-        # that torch.compile does not trace the code that computes them.
+        # The frame length and the frame shift in samples, and the number of points of the FFT are stored as integers,
+        # so that torch.compile does not trace the code that computes them.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
@@ -165,8 +165,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Args:
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), an
-                :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 is computed in
-                float64, everything else in float32.
+                :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 samples are
+                computed in float64, and all other types in float32.
             lengths: number of samples in each row of (B, T), a tensor or a list. The samples after a row's length are
                 ignored. For a GPU, pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the
                 GPU.
@@ -193,28 +193,28 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing), generator)
 
     def _compute_frames(self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None) -> Tensor:
-        """Compute the features (..., dim) of frames of audio. The features of a frame depend on no other frame.
+        """Compute the features (..., dim) of frames of audio. The features of a frame do not depend on other frames.
 
         Args:
             frames: samples on Kaldi's scale, shape (..., window_size).
             noise: standard normal noise of the shape of ``frames``, which ``options.dither`` scales; None for no noise.
             filter_bank: mel weights (..., fft_bins, num_mel_bins) for VTLN; None for the weights of the module.
         """
-        options, energy = self.options, None
+        options, log_energy = self.options, None
         if noise is not None:
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - frames.mean(-1, keepdim=True)
         if self._needs_energy(raw=True):
-            energy = compute_log_energy(frames)
+            log_energy = compute_log_energy(frames)
         if options.preemphasis_coefficient != 0:
             frames = preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
-            energy = compute_log_energy(frames, self._windowed_energy_floor)
+            log_energy = compute_log_energy(frames, self._windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_remainder) if self.dft == "matmul" else None
         spectrum = compute_spectrum(frames, self.points, matrix)
-        return self.features_of_energies(self.energies(spectrum, filter_bank), energy)
+        return self.features_of_energies(self.energies(spectrum, filter_bank), log_energy)
 
     def _make_exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""
@@ -227,7 +227,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio. With lengths, also return the number of frames of each row.
 
-        The exact engine computes the features of an array.
+        If the samples are an array, the exact engine computes the features.
         """
         samples, lengths, warps, tracing = audio
         if isinstance(samples, Tensor):
@@ -341,14 +341,14 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.tensor(samples)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
-        """Check the lengths, and move them to the device of the samples, except lengths on the CPU in eager mode."""
+        """Check the lengths, and move them to the device of the samples. Eager mode leaves lengths on the CPU."""
         if isinstance(samples, np.ndarray):
             return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
             return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
-        counts: Any = check_lengths(lengths, samples, -1, AudioError)
-        return counts.to(samples.device)
+        checked_lengths: Any = check_lengths(lengths, samples, -1, AudioError)
+        return checked_lengths.to(samples.device)
 
 
 def _to_array(samples: Tensor) -> Any:
@@ -364,8 +364,8 @@ def _is_exported() -> bool:
 def _keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next block, instead of returning it to the system.
 
-    glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. So one large
-    block is allocated and freed here, without being written. This saves a third of the time of undithered features.
+    glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. So 16 MiB
+    are allocated and freed here, without being written. This saves a third of the time of undithered features.
     """
     torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
 

@@ -50,7 +50,7 @@ class PitchStream(Stream[PitchOptions]):
             a frame depends only on the audio up to the end of the frame. Kaldi's default computes the ballast from the
             whole utterance, which a stream does not have.
         slots: number of utterances that are processed at the same time.
-        max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
+        max_latency: number of later frames after which the best path so far decides a frame, even if paths differ.
             Paths differ in digital silence, which matches every pitch equally well.
 
     Raises:

@@ -26,7 +26,7 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> SeedSource:
-    """Return a function that draws the noise states of ``count`` frames, int32 (count,), for the exact engine."""
+    """Return a function that draws ``rand_r()`` states, int32 (count,), for the noise of the next ``count`` frames."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
