@@ -31,7 +31,7 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames into parts for the cache. Yield tuples with one part of each set."""
+    """Split sets of posteriors of the same frames into parts of ``PART_FRAMES`` frames. Yield one part of each set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
@@ -134,7 +134,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number as :func:`parse_real` does, in single precision. Raise OptionError(``message``) if it fails."""
+    """Parse a number below ``end``, and round it to float32. Raise OptionError(``message``) for any other string."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

@@ -136,7 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, and write nothing. Return the counts, added to ``counts`` if set."""
+    """Call ``function(block)`` for each block, and discard the results. Count entries in ``counts``, and return it."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -327,6 +327,6 @@ def convert_table(
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return a block packed, for faster writing. Return it unchanged if it or ``writer`` does not support packing."""
+    """Return the packed block, for faster writing, or ``block`` if it or ``writer`` does not support packing."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -130,6 +130,7 @@ class Program:
 
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
         """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
+        # The outputs are the options named write_... and the parameters named target or ..._target.
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         # The last argument belongs to the last parameter. Arguments beyond the parameters have no name, and are inputs.
         leading_names = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]

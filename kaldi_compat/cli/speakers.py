@@ -84,14 +84,15 @@ class Trials:
     score: Callable[[list[Any], list[Any]], Vector]
 
     def write_scores(self, source: str, target: str, *tables: str) -> Counts:
-        """Write a line for each trial that has a score, and count the trials with and without a score.
-
-        The mean and the standard deviation of the scores are logged.
+        """Write a line for each trial that has a score, and log the mean and the standard deviation of the scores.
 
         Args:
             source: file of the trials, with two keys in each line.
             target: file that the scores are written to.
             tables: rspecifiers of tables that are read while the scores are written.
+
+        Returns:
+            The numbers of trials with and without a score.
 
         Raises:
             OptionError: a line does not have two fields.
@@ -99,7 +100,7 @@ class Trials:
             ArkError, FeatureError: a value cannot be read, or a pair cannot be scored. Earlier scores are written.
         """
         refuse_overwriting(target, [source, *tables])
-        counts, total, squares = Counts(), 0.0, 0.0
+        counts, score_sum, square_sum = Counts(), 0.0, 0.0
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():
                 for start in range(0, len(lines), _TRIALS_PER_BLOCK):
@@ -110,8 +111,8 @@ class Trials:
                     score_rows = zip(scored_pairs, format_row(scores).split(), strict=True)
                     text = "".join(f"{first} {second} {score}\n" for (first, second), score in score_rows)
                     output.write(text.encode(errors="surrogateescape"))
-                    total = sum(scores, total)
-                    squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
+                    score_sum = sum(scores, score_sum)
+                    square_sum = sum(np.square(scores, dtype=np.float32).tolist(), square_sum)
                     if error is not None:
                         raise error
                     counts.done += len(scores)
@@ -124,7 +125,7 @@ class Trials:
                         expected = "expected two fields: key1 key2"
                         raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[bad_line]}")
         if counts.done:
-            mean, mean_square = np.float32(total / counts.done), np.float32(squares / counts.done)
+            mean, mean_square = np.float32(score_sum / counts.done), np.float32(square_sum / counts.done)
             deviation = np.sqrt(mean_square - mean * mean)
             logger.info(
                 "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(deviation)

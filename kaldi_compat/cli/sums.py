@@ -27,7 +27,7 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return the form of the arguments ``names``: "tables", "table" (a table and a file), "files", or else "none"."""
+    """Return "tables" if the output ``names[-1]`` is a table, "table" for a table and a file, "files" or "none"."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):

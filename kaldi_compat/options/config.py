@@ -65,7 +65,7 @@ class Flag:
 
     @property
     def shown_default(self) -> str:
-        """The default in Kaldi's spelling."""
+        """The default as Kaldi's help texts spell it, for example true, 25 or "povey"."""
         if isinstance(self.default, bool):
             return "true" if self.default else "false"
         if isinstance(self.default, str):
@@ -189,7 +189,7 @@ MAX_CHARACTERS = 1 << 24  # Largest size of a configuration file. A device such 
 
 
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """Yield flag and value of each option in a configuration file, in order.
+    """Yield the flag and the value of each option in a configuration file, in the order of the lines.
 
     ``flags`` maps normalized names to flags (see :func:`get_flags`).
 
@@ -210,7 +210,7 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
 
 
 def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """Yield flag and value of each option in the text of a configuration file, in order: see :func:`read_config`.
+    """Yield the flag and the value of each option in the text of a configuration file, in the order of the lines.
 
     Raises:
         OptionError: a line is not ``--name=value``, names an unknown option or has an invalid value. The message starts

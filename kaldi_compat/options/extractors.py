@@ -97,10 +97,6 @@ def read_fbank_settings(extractor: Any) -> FbankSettings:
 
     Raises:
         OptionError: the extractor does not compute Kaldi's filter bank, or has settings that Kaldi does not have.
-
-    >>> from kaldi_compat.options.extractors import read_fbank_settings
-    >>> read_fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
-    64
     """
     extractor = getattr(extractor, "feature_extractor", extractor)
     if isinstance(extractor, Mapping):
