@@ -312,13 +312,8 @@ def convert_table(
 ) -> Counts:
     """Apply a function to the blocks of a table, and return the numbers of entries with and without a result.
 
-    Args:
-        function: function from a block to a block.
-        kind, kind_out: types of the input's and the output's objects. If ``kind_out`` is None, it is ``kind``.
-        source: rspecifier of the input.
-        target: wspecifier of the output.
-        output_first: True to open the output before the input, as some of Kaldi's programs do.
-        progress: True to log the number of results (see :func:`map_table`).
+    With ``progress``, log the number of results (see :func:`map_table`). For the other arguments, see
+    :func:`convert_table_or_file`.
     """
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None

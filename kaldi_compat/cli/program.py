@@ -179,21 +179,19 @@ class Program:
             if _is_broken_pipe(error):
                 _discard_standard_output()
                 return BROKEN_PIPE_STATUS
-            # torch's class for this error is recognized by its name, because importing torch would be slow.
-            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-                error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
-            if isinstance(error, ModuleNotFoundError):
-                error = KaldiCompatError(format_missing_package(error.name or "a package")).with_traceback(
-                    error.__traceback__
-                )
-            if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
-                internal_error = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
-                error = internal_error.with_traceback(error.__traceback__)
-            if isinstance(error, OptionError):
-                flag_error = OptionError(spell_as_flags(str(error), self.options))
-                error = flag_error.with_traceback(error.__traceback__)
-            log_error(error)
+            log_error(self._explain_error(error).with_traceback(error.__traceback__))
             return ERROR_STATUS
+
+    def _explain_error(self, error: Exception) -> Exception:
+        """Return the error to log: ``error``, or an error with a message for users. Options are spelled as flags."""
+        # torch's class for this error is recognized by its name, because importing torch would be slow.
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            return KaldiCompatError(f"out of memory: {error}")
+        if isinstance(error, ModuleNotFoundError):
+            return KaldiCompatError(format_missing_package(error.name or "a package"))
+        if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
+            return InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+        return OptionError(spell_as_flags(str(error), self.options)) if isinstance(error, OptionError) else error
 
 
 def program(

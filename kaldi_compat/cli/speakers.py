@@ -118,12 +118,7 @@ class Trials:
                     counts.done += len(scores)
                     counts.failed += bad_line - len(scores)
                     if bad_line < len(pairs):
-                        advice = "remove other columns, for example with awk '{print $1, $2}'"
-                        if len(pairs[bad_line]) < 2:
-                            advice = "add the missing key, or remove the line"
-                        logger.warning("Line %d of the trials must have two keys: %s", counts.total + 1, advice)
-                        expected = "expected two fields: key1 key2"
-                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[bad_line]}")
+                        raise _refuse_trial(source, counts.total, group[bad_line])
         if counts.done:
             mean, mean_square = np.float32(score_sum / counts.done), np.float32(square_sum / counts.done)
             deviation = np.sqrt(mean_square - mean * mean)
@@ -165,6 +160,15 @@ class Trials:
         except FeatureError:  # Score one by one before the pair whose dimensions differ.
             scores, earlier_error = _collect_values(self.score([one], [other]).item() for one, other in value_pairs)
             return scored_pairs[: len(scores)], scores, earlier_error or error
+
+
+def _refuse_trial(source: str, index: int, line: str) -> OptionError:
+    """Log how to correct a line of the trials, and return Kaldi's error. ``index`` is the number of earlier lines."""
+    advice = "remove other columns, for example with awk '{print $1, $2}'"
+    if len(split_words(line)) < 2:
+        advice = "add the missing key, or remove the line"
+    logger.warning("Line %d of the trials must have two keys: %s", index + 1, advice)
+    return OptionError(f"{source}: Bad line {index} in input (expected two fields: key1 key2): {line}")
 
 
 def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:

@@ -41,7 +41,7 @@ def main(options: Options, source: str, target: str) -> int:
     track: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
     def compute_features(result: Any) -> ArrayBlock:
-        """Compute features from pitch that a thread has tracked. The main thread draws the noise, block by block."""
+        """Compute features from a result of ``track``. The main thread does this, and draws the noise in order."""
         if options.simulate_first_pass_online:
             names, analyses = result
             return ArrayBlock.from_arrays(

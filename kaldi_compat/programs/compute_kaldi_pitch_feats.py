@@ -83,9 +83,9 @@ def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[st
 
 
 def write_pitch(blocks: Iterable[ArrayBlock], writer: Sink) -> Counts:
-    """Write blocks of pitch features, and return the number of utterances.
+    """Write blocks of pitch features, and count the utterances.
 
-    As in Kaldi, utterances without frames are also written and counted, with a warning.
+    As in Kaldi, utterances without frames are also written and counted as done, with a warning.
     """
     counts = Counts()
     for block in blocks:

@@ -86,7 +86,8 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
 def _compute_offset(linear: Floats, mean: Floats) -> Floats:
     """Return ``-linear @ mean``, (out,), with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
 
-    OpenBLAS multiplies groups of four columns with a kernel, and adds each of the last columns without fused products.
+    ``linear`` is (out, dim), and ``mean`` (dim,). OpenBLAS multiplies groups of four columns with a kernel, and adds
+    the remaining one to three columns without fused products.
     """
     kernel_columns = len(mean) & ~3
     product = multiply_matrix_vector(

@@ -283,11 +283,9 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
         """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
-        matrix = (
-            None
-            if statistics is None
-            else replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
-        )
+        matrix = None
+        if statistics is not None:
+            matrix = replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
         self.register_buffer("statistics", matrix, persistent=False)
         self._stream = None if matrix is None else FrameStream
 

@@ -296,7 +296,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if tracing.traced:
-            # Not a slice, because exporters mishandle its size, which would be a minimum of two symbols.
+            # A slice would have the minimum of two symbols as its size, which exporters mishandle.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_padding(features, counts), counts)
 
