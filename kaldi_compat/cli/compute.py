@@ -140,10 +140,8 @@ def warn_of_nan(block: ArrayBlock) -> None:
             logger.warning(
                 "%d of %d frames of utterance %s contain NaN, as in Kaldi for digital silence without dither: "
                 "use --dither=1",
-                num_nan_frames,
-                len(features),
-                key,
-            )
+                num_nan_frames, len(features), key,
+            )  # fmt: skip
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:

@@ -164,7 +164,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
     """Raise an error of an entry, after adding the key to its message.
 
-    Errors of other libraries, ArkErrors that already have a key, and all errors without a key are raised unchanged.
+    Errors of other libraries, ArkErrors that already have a key, and all errors if ``key`` is "" are raised unchanged.
     """
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key

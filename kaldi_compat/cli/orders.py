@@ -25,10 +25,10 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
     bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)  # Every bucket has its own bit.
     has_keys = counts > 0
     starts = (np.cumsum(counts) - counts)[has_keys]
-    collides = np.zeros(len(counts), bool)
+    has_collision = np.zeros(len(counts), bool)
     if len(starts):  # If a bit occurs twice, the sum of the bits differs from their union.
-        collides[has_keys] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
-    return collides
+        has_collision[has_keys] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
+    return has_collision
 
 
 def order_keys_by_hash(

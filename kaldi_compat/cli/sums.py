@@ -209,11 +209,11 @@ class _Sums:
             require_one_entry(block, block)
         result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
-        for (system, values), matches in zip(systems, shapes_match, strict=True):
+        for (system, values), has_same_shapes in zip(systems, shapes_match, strict=True):
             terms = [value for value in values if value is not None]
             self.total += len(terms)
             self.missing += len(block) - len(terms)
-            if not matches:
+            if not has_same_shapes:
                 self._warn_of_system(keys[0], shapes[0], terms, system.label)
             elif system.factor != 0:
                 result = add_scaled_array(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, terms).values)

@@ -202,8 +202,6 @@ def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     if len(one) != len(other):
         logger.warning(
             "Number of frames differ between %s and %s: %d vs. %d, treating them separately.",
-            *keys,
-            len(one),
-            len(other),
-        )
+            *keys, len(one), len(other),
+        )  # fmt: skip
     return len(one) == len(other) > 0

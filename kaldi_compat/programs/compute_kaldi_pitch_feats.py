@@ -42,8 +42,8 @@ def main(options: PitchOptions, source: str, target: str) -> int:
 
 def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
-    names, analyses = analyze_utterances(block, options)
-    return ArrayBlock.from_arrays(names, [compute_first_pass_pitch(analysis, options) for analysis in analyses])
+    keys, analyses = analyze_utterances(block, options)
+    return ArrayBlock.from_arrays(keys, [compute_first_pass_pitch(analysis, options) for analysis in analyses])
 
 
 def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:

@@ -50,10 +50,8 @@ def main(options: Options, source: str, target: str) -> int:
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",
-        num_voiced_utts,
-        counts.total - num_voiced_utts - num_unvoiced_utts,
-        num_unvoiced_utts,
-    )
+        num_voiced_utts, counts.total - num_voiced_utts - num_unvoiced_utts, num_unvoiced_utts,
+    )  # fmt: skip
     if num_frames:
         logger.info("Proportion of voiced frames was %g over %d frames.", num_voiced_frames / num_frames, num_frames)
     return 0 if num_voiced_utts else 1

@@ -117,18 +117,14 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
 
 
 def sort_runs_by_weight(order: Integers, weights: Weights, keys: Integers, starts: Integers, sizes: Integers) -> None:
-    """Sort the entries of each run by weight, in place: ``order`` has the indices of the entries, run by run.
+    """Sort ``order``, the indices of entries in ``weights``, in place by ascending weight within each run of ``keys``.
 
-    Args:
-        order: index of each entry in ``weights``, (entries,).
-        weights: weights of the entries, before they are sorted, (entries,).
-        keys: sort keys of the entries, run by run, (entries,). The entries of a run have equal keys.
-        starts: index of the first entry of each run, (runs,).
-        sizes: number of entries of each run, (runs,).
+    The entries of a run are neighbors in ``order`` and have equal ``keys``. ``starts`` and ``sizes``, (runs,), are the
+    positions of the first entry and the number of entries of each run.
     """
     # Most runs have two entries or one, which are exchanged or kept without a sort.
     pairs = starts[sizes == 2]
     pairs = pairs[weights[order[pairs]] > weights[order[pairs + 1]]]
     order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
-    in_long_run = np.flatnonzero(np.repeat(sizes > 2, sizes))
-    order[in_long_run] = order[in_long_run][np.lexsort((weights[order[in_long_run]], keys[in_long_run]))]
+    longer = np.flatnonzero(np.repeat(sizes > 2, sizes))  # Positions of the entries of longer runs.
+    order[longer] = order[longer][np.lexsort((weights[order[longer]], keys[longer]))]
