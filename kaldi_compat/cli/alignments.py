@@ -31,7 +31,7 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames into parts of ``PART_FRAMES`` frames. Yield one part of each set."""
+    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield tuples with a part of each."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
@@ -152,7 +152,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table such as phones.txt, with a symbol and its number on each line. Return symbols by number.
 
     As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols share a number,
-    the last symbol is returned. Exception: if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
+    the last symbol is returned. However, if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
     their first symbol. Blank lines are skipped.
 
     Raises:

@@ -35,7 +35,7 @@ def _describe_library(library: io_ark.native.Library) -> str:
 
 
 def _describe_programs() -> str:
-    """Say whose programs are first on PATH. compute-mfcc-feats stands for all programs, because recipes call it."""
+    """Describe whose programs are first on PATH. Only compute-mfcc-feats, which recipes call, is searched."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"

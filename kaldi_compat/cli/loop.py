@@ -58,8 +58,8 @@ class Counts:
 def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
-    A block of several entries for which the function raises Skip or an error is split. A single entry for which it
-    raises Skip is skipped with a warning. ``counts`` is updated before each result is yielded.
+    If the function raises Skip or an error for a block of several entries, the block is split. If it raises Skip for a
+    single entry, the entry is skipped with a warning. ``counts`` is updated before each result is yielded.
 
     Raises:
         KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
@@ -136,7 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, and discard the results. Count entries in ``counts``, and return it."""
+    """Call ``function(block)`` for each block, and discard the results. Return the updated ``counts`` or new counts."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass

@@ -37,7 +37,7 @@ def order_keys_by_hash(
     """Return the order in which GNU's hash table (std::unordered_map) lists the keys of each frame.
 
     Args:
-        keys: the keys, different in each frame, frame by frame and in the order of insertion, (entries,).
+        keys: the keys, frame by frame and in the order of insertion, (entries,). A frame must not have a key twice.
         frames: the frame of each key, (entries,).
         counts: number of keys of each frame, (frames,).
 

@@ -24,7 +24,7 @@ def require_post_dim(options: PosteriorOptions) -> None:
 
 
 def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Convert a posterior to a matrix (frames, classes), as :func:`append_posterior` does without features."""
+    """Convert posteriors to a matrix of weights (frames, num_classes). See :func:`append_posterior` for the errors."""
     return append_posterior(np.empty((len(posterior.counts), 0), np.float32), posterior, num_classes)
 
 

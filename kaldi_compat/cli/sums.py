@@ -27,7 +27,11 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return "tables" if the output ``names[-1]`` is a table, "table" for a table and a file, "files" or "none"."""
+    """Return the form of a program's arguments, of which the last one is the output.
+
+    The form is "tables" if the output is a table, otherwise "files" if the first input is a file, "table" if a table is
+    the only input, or "none".
+    """
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):

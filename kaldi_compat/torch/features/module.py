@@ -115,7 +115,7 @@ class ConfiguredModule(FeatureModule):
         return self._stream(self, slots)
 
     def _make_example(self) -> Tensor:
-        """Return an input of two rows, with which ``torch.jit.script`` traces the module instead of compiling it."""
+        """Return an input (2, time, ...), with which ``torch.jit.script`` traces the module instead of compiling it."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> nn.Module:

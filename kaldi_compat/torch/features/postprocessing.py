@@ -279,7 +279,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
         """Set the statistics of a corpus, or None to use the statistics of each utterance and to have no stream.
 
-        Columns in ``skip_dims`` are not normalized. Without statistics, they raise OptionError, as does ``reverse``.
+        Columns ``skip_dims`` are not normalized. Without statistics, ``skip_dims`` and ``reverse`` raise OptionError.
         """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")

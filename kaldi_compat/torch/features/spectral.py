@@ -341,7 +341,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.tensor(samples)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
-        """Check the lengths, and move them to the device of the samples. Eager mode leaves lengths on the CPU."""
+        """Check lengths, and move them to the device of the samples. In eager mode, lengths on the CPU stay there."""
         if isinstance(samples, np.ndarray):
             return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
