@@ -84,6 +84,7 @@ def find_common_lengths(tables: Sequence[Sequence[Array]], tolerance: int, keys:
     unequal_entries = np.flatnonzero(longest > shortest).tolist()
 
     def describe_mismatch(entry: int) -> str:
+        """Describe the longest and the shortest array of the entry with the index ``entry``."""
         key = f" for utt {keys[entry]}" if keys[entry] else ""
         return f"Length mismatch {longest[entry]} vs. {shortest[entry]}{key}"
 

@@ -105,7 +105,7 @@ class Vectors:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
         ``num_utts`` lists how many utterances each vector is the mean of. None stands for one utterance per vector.
-        Vectors are scaled if ``options.normalize_length`` is True. Their factors are always added to ``total_scale``.
+        Vectors are scaled if ``options.normalize_length`` is True. The factors are always added to ``total_scale``.
 
         Raises:
             OptionError: a key is repeated.

@@ -70,7 +70,7 @@ class LogDeterminants:
 
 
 def compute_log_determinant(linear: Matrix) -> float:
-    """Compute ``log det(A A^T) / 2`` of the matrix A, ``linear``, in single precision, as Kaldi does."""
+    """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does. ``linear`` is the matrix A, (out, dim)."""
     with np.errstate(invalid="ignore"):
         return 0.5 * float(np.linalg.slogdet(multiply_by_transpose(linear, linear))[1])
 

@@ -76,8 +76,8 @@ def choose_channels(options: Options, rir: Wave | None, noises: list[Noise]) -> 
     """Return the channel of the impulse response and the channel of the noises, for each channel of the output.
 
     Raises:
-        OptionError: an output of several channels needs an impulse response.
-        AudioError: an output of several channels needs noises with as many channels as the impulse response.
+        OptionError: ``multi_channel_output`` is set, but there is no impulse response.
+        AudioError: ``multi_channel_output`` is set, but a noise and the impulse response differ in channels.
     """
     if not options.multi_channel_output:
         return [(options.rir_channel, options.noise_channel)]
@@ -108,7 +108,7 @@ def read_noises(options: Options, sample_frequency: float) -> list[Noise]:
     """Read the noises that the options list.
 
     Raises:
-        OptionError: the options list different numbers of noises, ratios and start times.
+        OptionError: a number is invalid, or the options list different numbers of noises, ratios and start times.
         AudioError: the sampling rates of a noise and the input differ.
     """
     names = [name for name in options.additive_signals.split(",") if name]
