@@ -40,7 +40,7 @@ def _describe_programs() -> str:
     if path is None:
         return "not on PATH"
     with open(path, "rb") as file:
-        is_ours = b"kaldi_compat" in file.read(4096)
+        is_ours = b"kaldi_compat" in file.read(4096)  # The programs are short scripts that name their module.
     return f"{'these programs' if is_ours else 'other programs'} are first on PATH, in {os.path.dirname(path)}"
 
 

@@ -141,8 +141,9 @@ class Trials:
         """
         first_values, error = _collect_values(self.find[0]([first for first, _ in pairs]))
         second_keys = [pair[1] for pair, first in zip(pairs, first_values, strict=False) if first is not None]
-        second_values, earlier_error = _collect_values(self.find[1](second_keys))
-        error, remaining = earlier_error or error, iter(second_values)
+        second_values, second_error = _collect_values(self.find[1](second_keys))
+        # These second keys belong to pairs before the first error, so an error of a second key is earlier.
+        error, remaining = second_error or error, iter(second_values)
         scored_pairs, value_pairs = list[list[str]](), list[tuple[Any, Any]]()
         for pair, first in zip(pairs, first_values, strict=False):
             second = None if first is None else next(remaining, _AFTER_ERROR)

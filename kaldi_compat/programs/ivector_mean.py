@@ -85,8 +85,8 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
             means = [mean for _, mean in result.entries()]
             if means:
                 elements = np.concatenate(means)
-                sums = compute_signal_sums(elements, dim * np.arange(len(means) + 1))
-                square_sum = sum(sums[:, 0].tolist(), square_sum)
+                squares = compute_signal_sums(elements, dim * np.arange(len(means) + 1))[:, 0]
+                square_sum = sum(squares.tolist(), square_sum)
                 mean_sum = np.add.reduce([mean_sum if len(mean_sum) else np.zeros(dim), *means])
             return result
 
