@@ -9,7 +9,7 @@ from kaldi_compat.options.base import INT32
 
 
 def parse_dims(text: str, name: str) -> list[int]:
-    """Parse a list of dimensions such as ``13:14:15``. An empty string is an empty list.
+    """Parse a list of dimensions such as ``13:14:15``. An empty string gives an empty list.
 
     Raises:
         OptionError: the string is not a list of 32-bit integers. The message starts with ``name``.

@@ -194,8 +194,8 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
     ``flags`` maps normalized names to flags (see :func:`get_flags`).
 
     Raises:
-        OptionError: the file cannot be read or is too long, or a line is not ``--name=value``, names an unknown option
-            or has an invalid value. The message gives the number of such a line.
+        OptionError: the file cannot be read or is too long, or a line is not an option, names an unknown option or has
+            an invalid value. The message gives the number of such a line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
@@ -213,8 +213,8 @@ def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple
     """Yield the flag and the value of each option in the text of a configuration file, in the order of the lines.
 
     Raises:
-        OptionError: a line is not ``--name=value``, names an unknown option or has an invalid value. The message starts
-            with the file's ``name`` and the number of the line.
+        OptionError: a line is not an option, names an unknown option or has an invalid value. The message starts with
+            the file's ``name`` and the number of the line.
     """
     for line_number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip(WHITE_SPACE)
@@ -235,7 +235,7 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
 
     Args:
         options: class of the options, for example :class:`~kaldi_compat.options.spectral.FbankOptions`.
-        path: configuration file, with a line ``--name=value`` for each option.
+        path: configuration file, with a line ``--name=value``, or ``--name`` for True, for each option.
         changes: options by name, which override values in the file.
 
     Returns:

@@ -274,7 +274,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
-        count, counts = self._count_frames(samples.shape[-1]), None
+        count, counts, host_counts = self._count_frames(samples.shape[-1]), None, None
         if lengths is not None:
             host_counts = self._count_frames(lengths)
             lengths, counts = to_device(lengths, samples.device), to_device(host_counts, samples.device)
@@ -285,14 +285,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:
-            # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
-            is_valid = None
-            if lengths is not None:
-                is_valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
-            if tracing.traced and is_valid is None and not isinstance(generator, torch.Generator | None):
-                # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
-                is_valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
-            noise = make_frame_noise(frames, is_valid, generator)
+            is_extended = tracing.traced and not isinstance(generator, torch.Generator | None)
+            noise = make_frame_noise(frames, _mask_frames(frames, host_counts, count, is_extended), generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if tracing.traced:
@@ -349,6 +343,18 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
         checked_lengths: Any = check_lengths(lengths, samples, -1, AudioError)
         return checked_lengths.to(samples.device)
+
+
+def _mask_frames(frames: Tensor, counts: Tensor | None, count: int, is_extended: bool) -> Tensor | None:
+    """Return a mask (rows, frames) of the frames (rows, frames, size) that consume Kaldi's noise; None for all frames.
+
+    ``counts`` (rows,) are the numbers of frames with lengths, otherwise None. The mask is on their device, because
+    Kaldi's noise reads it on the CPU and would wait for a GPU. If ``is_extended``, a recorded call has cut additional
+    frames after the audio, which has ``count`` frames.
+    """
+    if counts is not None:
+        return torch.arange(frames.shape[-2]).to(counts.device) < counts.unsqueeze(-1)
+    return (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1]) if is_extended else None
 
 
 def _to_array(samples: Tensor) -> Any:
