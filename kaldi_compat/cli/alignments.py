@@ -134,7 +134,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number below ``end``, and round it to float32. Raise OptionError(``message``) for any other string."""
+    """Parse a number as :func:`parse_real` does, and round it to float32. Otherwise, raise OptionError(``message``)."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

@@ -34,7 +34,7 @@ class FiniteCheck:
     def check_arrays(self, message: str, entries: Iterable[tuple[str, Any]]) -> None:
         """Log a warning for the first array that is not finite, unless a warning was logged before.
 
-        This check is slow. Callers first test the sum of all values, although large finite values may overflow it.
+        This check is slow, so callers run it only if the sum of all values is not finite, which may be an overflow.
 
         Args:
             message: message with a ``%s`` for the key.

@@ -272,7 +272,7 @@ def end_process(status: int) -> int:
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:
-    """Return True if an error, or a cause of it, is that a reader has closed the pipe, as ``| head`` does."""
+    """Return True if an error, or one of its causes, is a write to a pipe that its reader has closed (``| head``)."""
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return True
@@ -281,6 +281,6 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
 
 
 def _discard_standard_output() -> None:
-    """Redirect standard output to /dev/null, where the interpreter can write the rest of the buffer at exit."""
+    """Redirect standard output to /dev/null, so that flushing the buffer at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

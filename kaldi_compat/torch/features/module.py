@@ -32,9 +32,9 @@ OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch._
 
 
 def refuse_old_compilers(forward: Function) -> Function:
-    """Decorate the method ``forward`` of a module, so that ``torch.compile`` compiles it only since PyTorch 2.3.
+    """Decorate ``forward`` of a module, so that ``torch.compile`` does not compile it before PyTorch 2.3.
 
-    Older versions run ``forward`` uncompiled, or raise a one-line error with ``fullgraph=True``.
+    Versions before 2.3 run ``forward`` uncompiled, or raise a one-line error with ``fullgraph=True``.
     """
     if not IS_OLD:
         return forward

@@ -18,7 +18,7 @@ from kaldi_compat.torch.features.spectral import SpectralFeature
 def compute_row(
     module: SpectralFeature, samples: Tensor, first_frames: Integers, count: int, warps: Sequence[float], noise: Any
 ) -> tuple[Tensor, bool]:
-    """Compute all frames of a row, which has the audio of several utterances, without waiting for the device.
+    """Compute the features of a row, which has the audio of several utterances, without waiting for the device.
 
     Args:
         module: the feature, with ``snip_edges``.
