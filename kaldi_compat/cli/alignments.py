@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
+from io_ark.text import parse_integer
 from kaldi_compat.cli.files import read_lines
 from kaldi_compat.cli.orders import order_keys_by_hash
 from kaldi_compat.errors import OptionError
@@ -168,7 +169,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
             continue
         if len(words) != 2 or not re.fullmatch(r"[\v\f\r]*(\+?\d+|-0+)", words[1], re.ASCII):
             raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, not {line!r}")
-        symbol, number = words[0], int(words[1])
+        symbol, number = words[0], parse_integer(words[1].strip())
         if symbol in seen:
             continue
         if number >= num_in_order:
@@ -192,12 +193,13 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         if not line.strip():
             continue
         pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
-        if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
+        phones = list(map(parse_integer, pair.groups())) if pair else []
+        if not phones or not all(phone in INT32 for phone in phones):
             raise OptionError(f"{rxfilename}: line {line_number}: expected an old phone and a new phone, not {line!r}")
-        old, new = pair.groups()
-        if int(old) in new_phones or not int(old) or not int(new):
+        old, new = phones
+        if old in new_phones or not old or not new:
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")
-        new_phones[int(old)] = int(new)
+        new_phones[old] = new
     if not new_phones:
         raise OptionError(f"Read empty phone map from {rxfilename}")
     return new_phones
