@@ -348,9 +348,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 def _mask_frames(frames: Tensor, counts: Tensor | None, count: int, is_extended: bool) -> Tensor | None:
     """Return a mask (rows, frames) of the frames (rows, frames, size) that consume Kaldi's noise; None for all frames.
 
-    ``counts`` (rows,) are the numbers of frames with lengths, otherwise None. The mask is on their device, because
-    Kaldi's noise reads it on the CPU and would wait for a GPU. If ``is_extended``, a recorded call has cut additional
-    frames after the audio, which has ``count`` frames.
+    ``counts`` (rows,) is the number of valid frames of each row, or None without lengths. The mask is on the device of
+    ``counts``, because Kaldi's noise reads the mask on the CPU and would wait for a GPU. If ``is_extended``, a recorded
+    call has cut additional frames after the ``count`` frames of the audio.
     """
     if counts is not None:
         return torch.arange(frames.shape[-2]).to(counts.device) < counts.unsqueeze(-1)
