@@ -91,7 +91,7 @@ def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Add up the weights of equal integers in each frame. Return each frame's sums in the order of GNU's hash table."""
-    pairs = get_entry_frames(posteriors) << 32 | posteriors.integers  # The frame in the upper 32 bits.
+    pairs = get_entry_frames(posteriors) << 32 | posteriors.integers  # The frame is in the upper 32 bits.
     unique_pairs, first_indices, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(unique_pairs), np.float32)
     np.add.at(weights, inverse, posteriors.weights)

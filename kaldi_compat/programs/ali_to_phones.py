@@ -84,7 +84,7 @@ class CtmFile:
         """Write a CTM line, with times in seconds, for each pair (phone, number of frames). Round as Kaldi does."""
         phones, lengths = block.values.reshape(-1, 2).T
         durations = self._shift * lengths.astype(np.float32)
-        starts = np.zeros_like(durations)  # Sums of the earlier durations of the utterance, added in order.
+        starts = np.zeros_like(durations)  # A start is the sum of the earlier durations.
         starts[1:] = durations[:-1]
         for begin, end in pairwise(block.compute_row_bounds().tolist()):
             starts[begin : begin + 1] = 0

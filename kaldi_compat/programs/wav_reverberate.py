@@ -77,7 +77,7 @@ def choose_channels(options: Options, rir: Wave | None, noises: list[Noise]) -> 
 
     Raises:
         OptionError: ``multi_channel_output`` is set, but there is no impulse response.
-        AudioError: ``multi_channel_output`` is set, but a noise and the impulse response differ in channels.
+        AudioError: ``multi_channel_output`` is set, but a noise and the impulse response differ in number of channels.
     """
     if not options.multi_channel_output:
         return [(options.rir_channel, options.noise_channel)]
