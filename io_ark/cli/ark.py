@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import io_ark
 from io_ark.cli.terminal import page_output
 from io_ark.errors import ArkError
+from io_ark.text import parse_integer
 
 EXAMPLES = """
 TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "ark:gunzip -c a.gz |".
@@ -176,7 +177,7 @@ def _parse_count(text: str) -> int:
     """Parse the value of an option as a whole number of 0 or more."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
-    return min(int(text), sys.maxsize)  # islice raises an error for a larger number.
+    return min(parse_integer(text), sys.maxsize)  # islice raises an error for a larger number.
 
 
 def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:

@@ -26,7 +26,7 @@ from io_ark.streams.source import FileSource
 
 Result = TypeVar("Result")
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,99})-(\d{1,99})|\*)/(\d{1,99}|\*)")
 # Bounds of the bytes of a request with its read-ahead. Large requests save round trips, but take memory.
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
 # Seconds to wait before each further attempt. Up to the same time is added at random, so that workers do not retry at

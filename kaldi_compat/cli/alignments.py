@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
+from io_ark.text import parse_integer
 from kaldi_compat.cli.files import read_lines
 from kaldi_compat.cli.orders import order_keys_by_hash
 from kaldi_compat.errors import OptionError
@@ -31,7 +32,7 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames into parts for the cache. Yield tuples with one part of each set."""
+    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield tuples with a part of each."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
@@ -90,7 +91,7 @@ def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Add up the weights of equal integers in each frame. Return each frame's sums in the order of GNU's hash table."""
-    pairs = get_entry_frames(posteriors) << 32 | posteriors.integers  # A frame and an integer as one number.
+    pairs = get_entry_frames(posteriors) << 32 | posteriors.integers  # The frame is in the upper 32 bits.
     unique_pairs, first_indices, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(unique_pairs), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
@@ -134,7 +135,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number as :func:`parse_real` does, in single precision. Raise OptionError(``message``) if it fails."""
+    """Parse a number as :func:`parse_real` does, and round it to float32. Otherwise, raise OptionError(``message``)."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)
@@ -152,7 +153,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table such as phones.txt, with a symbol and its number on each line. Return symbols by number.
 
     As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols share a number,
-    the last symbol is returned. Exception: if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
+    the last symbol is returned. However, if the file starts with the numbers 0, 1, 2 and so on, these numbers keep
     their first symbol. Blank lines are skipped.
 
     Raises:
@@ -168,7 +169,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
             continue
         if len(words) != 2 or not re.fullmatch(r"[\v\f\r]*(\+?\d+|-0+)", words[1], re.ASCII):
             raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, not {line!r}")
-        symbol, number = words[0], int(words[1])
+        symbol, number = words[0], parse_integer(words[1].strip())
         if symbol in seen:
             continue
         if number >= num_in_order:
@@ -192,12 +193,13 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         if not line.strip():
             continue
         pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
-        if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
+        phones = list(map(parse_integer, pair.groups())) if pair else []
+        if not phones or not all(phone in INT32 for phone in phones):
             raise OptionError(f"{rxfilename}: line {line_number}: expected an old phone and a new phone, not {line!r}")
-        old, new = pair.groups()
-        if int(old) in new_phones or not int(old) or not int(new):
+        old, new = phones
+        if old in new_phones or not old or not new:
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")
-        new_phones[int(old)] = int(new)
+        new_phones[old] = new
     if not new_phones:
         raise OptionError(f"Read empty phone map from {rxfilename}")
     return new_phones

@@ -97,11 +97,8 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
     """Rewrite a command line from the style of Kaldi's shell scripts for :func:`parse_command_line`.
 
     In the style of scripts, options may come before, after and between the arguments, and a value may follow its option
-    after a space. ``--no-name`` sets a boolean to false, and ``-h`` stands for ``--help``.
-
-    >>> from kaldi_compat.options.postprocessing import CmvnOptions
-    >>> rewrite_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], get_flags(CmvnOptions))
-    ['--norm-means=false', '--norm-vars=true', '--', 'a', 'b']
+    after a space. ``--no-name`` sets a boolean to false, and ``-h`` stands for ``--help``. For example, the words
+    ``a --no-norm-means --norm-vars true b`` become ``--norm-means=false --norm-vars=true -- a b``.
 
     Raises:
         UsageError: an option lacks its value.

@@ -140,14 +140,12 @@ def warn_of_nan(block: ArrayBlock) -> None:
             logger.warning(
                 "%d of %d frames of utterance %s contain NaN, as in Kaldi for digital silence without dither: "
                 "use --dither=1",
-                num_nan_frames,
-                len(features),
-                key,
-            )
+                num_nan_frames, len(features), key,
+            )  # fmt: skip
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK format. As in Kaldi, the period is the frame shift for spectrograms, otherwise 10 ms."""
+    """Convert features to HTK format. As in Kaldi, the sample period is the frame shift of spectrograms, else 10 ms."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.

@@ -27,7 +27,7 @@ Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
 def read_lines(rxfilename: str) -> Iterator[str]:
-    """Yield the lines of a text file without line endings. Raise :class:`ArkError` if the file cannot be read."""
+    """Yield the lines of a text file without their newlines. Raise :class:`ArkError` if the file cannot be read."""
     for lines in read_line_lists(rxfilename):
         yield from lines
 

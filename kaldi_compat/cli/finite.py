@@ -34,11 +34,11 @@ class FiniteCheck:
     def check_arrays(self, message: str, entries: Iterable[tuple[str, Any]]) -> None:
         """Log a warning for the first array that is not finite, unless a warning was logged before.
 
+        This check is slow, so callers run it only if the sum of all values is not finite, which may be an overflow.
+
         Args:
             message: message with a ``%s`` for the key.
             entries: pairs of a key and an array.
-
-        The check is slow, so callers first test a sum of all values. Large finite values may overflow the sum.
         """
         if self._has_warned:
             return

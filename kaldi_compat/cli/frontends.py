@@ -46,9 +46,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
-    def add_command(name: str, about: str) -> argparse.ArgumentParser:
-        """Add a subcommand with the description ``about``, and return its parser."""
-        command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
+    def add_command(name: str, text: str) -> argparse.ArgumentParser:
+        """Add a subcommand with the description ``text``, and return its parser."""
+        command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         return command
 
     add_command("list", "list the presets")
@@ -125,13 +125,9 @@ def _export_preset(options: argparse.Namespace) -> int:
             f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
         ) from None
     exported = export_frontend(
-        options.name,
-        options.file,
-        statistics=options.statistics,
-        lengths=options.lengths,
-        int16=options.int16,
-        dft=options.dft,
-    )
+        options.name, options.file, statistics=options.statistics,
+        lengths=options.lengths, int16=options.int16, dft=options.dft,
+    )  # fmt: skip
     print(exported)
     return 0
 

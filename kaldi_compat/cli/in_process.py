@@ -45,7 +45,7 @@ def run_commands_in_process() -> Iterator[None]:
 def _run_command(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     """Run a command, and return its exit status and output. Return None if the command must run in a shell.
 
-    If a pipeline starts with programs that are not of this package, ``spawn`` starts these programs in a shell.
+    If a pipeline starts with programs of other packages, ``spawn`` starts these programs in a shell.
     """
     import shlex
     import shutil
@@ -90,8 +90,8 @@ def _split_pipeline(command: str) -> list[str]:
 def _can_run_here(words: list[str], is_first: bool) -> bool:
     """Return True if a command of a pipeline, split into ``words``, can run in this process.
 
-    It must be one of :data:`PROGRAMS`, be installed, and write a single file to standard output. No word may match
-    ``_ELSEWHERE``. The first command must read a named file, and later commands standard input.
+    The program must be one of :data:`PROGRAMS`, be installed, and write a single file to standard output. The first
+    program must read a named file, and later programs standard input. No word may require a shell (``_ELSEWHERE``).
     """
     options = [word for word in words[1:] if word.startswith("--")]
     arguments = words[1 + len(options) :]

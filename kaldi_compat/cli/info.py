@@ -35,12 +35,12 @@ def _describe_library(library: io_ark.native.Library) -> str:
 
 
 def _describe_programs() -> str:
-    """Say whose programs are first on PATH. compute-mfcc-feats stands for all programs, because recipes call it."""
+    """Describe whose programs are first on PATH. Only compute-mfcc-feats, which recipes call, is searched."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"
     with open(path, "rb") as file:
-        is_ours = b"kaldi_compat" in file.read(4096)
+        is_ours = b"kaldi_compat" in file.read(4096)  # The programs are short scripts that name their module.
     return f"{'these programs' if is_ours else 'other programs'} are first on PATH, in {os.path.dirname(path)}"
 
 

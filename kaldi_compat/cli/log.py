@@ -41,7 +41,7 @@ def log_error(error: BaseException) -> None:
 def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
     """Return the file, the line number and the function that raised the exception of a traceback.
 
-    An exception that was created but not raised has no traceback. For it, return this module.
+    If ``traceback`` is None, because the exception was created but not raised, return this module.
     """
     if traceback is None:
         return __file__, 0, "main"

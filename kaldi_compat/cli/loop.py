@@ -58,8 +58,8 @@ class Counts:
 def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
-    A block of several entries for which the function raises Skip or an error is split. A single entry for which it
-    raises Skip is skipped with a warning. ``counts`` is updated before each result is yielded.
+    If the function raises Skip or an error for a block of several entries, the block is split. If it raises Skip for a
+    single entry, the entry is skipped with a warning. ``counts`` is updated before each result is yielded.
 
     Raises:
         KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
@@ -136,7 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, and write nothing. Return the counts, added to ``counts`` if set."""
+    """Call ``function(block)`` for each block, and discard the results. Update and return ``counts``, or new counts."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -164,7 +164,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
     """Raise an error of an entry, after adding the key to its message.
 
-    Errors of other libraries, ArkErrors that already have a key, and all errors without a key are raised unchanged.
+    Errors of other libraries, ArkErrors that already have a key, and all errors if ``key`` is "" are raised unchanged.
     """
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
@@ -312,13 +312,8 @@ def convert_table(
 ) -> Counts:
     """Apply a function to the blocks of a table, and return the numbers of entries with and without a result.
 
-    Args:
-        function: function from a block to a block.
-        kind, kind_out: types of the input's and the output's objects. If ``kind_out`` is None, it is ``kind``.
-        source: rspecifier of the input.
-        target: wspecifier of the output.
-        output_first: True to open the output before the input, as some of Kaldi's programs do.
-        progress: True to log the number of results (see :func:`map_table`).
+    With ``progress``, log the number of results (see :func:`map_table`). For the other arguments, see
+    :func:`convert_table_or_file`.
     """
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
@@ -327,6 +322,6 @@ def convert_table(
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return a block packed, for faster writing. Return it unchanged if it or ``writer`` does not support packing."""
+    """Return the packed block, for faster writing, or ``block`` if it or ``writer`` does not support packing."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

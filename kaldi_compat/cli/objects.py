@@ -36,7 +36,7 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
 
     Args:
         block: the audio.
-        channel: index of the channel. If negative, select the first channel, with Kaldi's warning if there are several.
+        channel: index of a channel that exists. If negative, select the first one, with a warning if there are several.
 
     Raises:
         Skip: a block of several entries contains audio with several channels, or samples that are not 16-bit.

@@ -13,7 +13,7 @@ MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::
 
 
 def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Find the frames in which two keys, equal or not, share a bucket of the smallest hash table.
+    """Find the frames in which two keys, equal or not, share a bucket of a hash table with ``BUCKETS[0]`` buckets.
 
     Args:
         keys: the keys of all frames, frame by frame, (entries,).
@@ -25,19 +25,19 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
     bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)  # Every bucket has its own bit.
     has_keys = counts > 0
     starts = (np.cumsum(counts) - counts)[has_keys]
-    collides = np.zeros(len(counts), bool)
+    has_collision = np.zeros(len(counts), bool)
     if len(starts):  # If a bit occurs twice, the sum of the bits differs from their union.
-        collides[has_keys] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
-    return collides
+        has_collision[has_keys] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
+    return has_collision
 
 
 def order_keys_by_hash(
     keys: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the order in which GNU's hash table lists the keys of each frame.
+    """Return the order in which GNU's hash table (std::unordered_map) lists the keys of each frame.
 
     Args:
-        keys: the keys, frame by frame and in the order of insertion, (entries,).
+        keys: the keys, frame by frame and in the order of insertion, (entries,). A frame must not have a key twice.
         frames: the frame of each key, (entries,).
         counts: number of keys of each frame, (frames,).
 

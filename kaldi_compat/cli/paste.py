@@ -47,9 +47,9 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, label: str) -> int:
     """Combine the objects of single files, write the file ``target``, and return the exit status.
 
-    The status is 1 if the objects cannot be combined, which is logged as a warning, otherwise 0.
-    ``combine`` combines the objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`).
-    ``label`` is the name of the result in the log.
+    The status is 1, after a warning, if the objects cannot be combined, and otherwise 0. ``combine`` combines the
+    objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`). ``label`` names the result in
+    the log.
     """
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
@@ -84,6 +84,7 @@ def find_common_lengths(tables: Sequence[Sequence[Array]], tolerance: int, keys:
     unequal_entries = np.flatnonzero(longest > shortest).tolist()
 
     def describe_mismatch(entry: int) -> str:
+        """Describe the longest and the shortest array of the entry with the index ``entry``."""
         key = f" for utt {keys[entry]}" if keys[entry] else ""
         return f"Length mismatch {longest[entry]} vs. {shortest[entry]}{key}"
 

@@ -24,7 +24,7 @@ def require_post_dim(options: PosteriorOptions) -> None:
 
 
 def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Convert a posterior to a matrix (frames, classes), as :func:`append_posterior` does without features."""
+    """Convert posteriors to a matrix of weights (frames, num_classes). See :func:`append_posterior` for the errors."""
     return append_posterior(np.empty((len(posterior.counts), 0), np.float32), posterior, num_classes)
 
 
@@ -44,10 +44,10 @@ def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int
         FeatureError: a class is out of range.
     """
     classes = posterior.integers
-    invalid = np.flatnonzero((classes < 0) | (classes >= num_classes))
-    if len(invalid):
+    invalid_entries = np.flatnonzero((classes < 0) | (classes >= num_classes))
+    if len(invalid_entries):
         raise FeatureError(
-            f"posterior of class {classes[invalid[0]]}: with --post-dim={num_classes}, classes are 0 to "
+            f"posterior of class {classes[invalid_entries[0]]}: with --post-dim={num_classes}, classes are 0 to "
             f"{num_classes - 1}; correct --post-dim or the posteriors"
         )
     num_frames, dim = feats.shape

@@ -130,6 +130,7 @@ class Program:
 
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
         """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
+        # The outputs are the options named write_... and the parameters named target or ..._target.
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         # The last argument belongs to the last parameter. Arguments beyond the parameters have no name, and are inputs.
         leading_names = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
@@ -178,21 +179,19 @@ class Program:
             if _is_broken_pipe(error):
                 _discard_standard_output()
                 return BROKEN_PIPE_STATUS
-            # torch's class for this error is recognized by its name, because importing torch would be slow.
-            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-                error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
-            if isinstance(error, ModuleNotFoundError):
-                error = KaldiCompatError(format_missing_package(error.name or "a package")).with_traceback(
-                    error.__traceback__
-                )
-            if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
-                internal_error = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
-                error = internal_error.with_traceback(error.__traceback__)
-            if isinstance(error, OptionError):
-                flag_error = OptionError(spell_as_flags(str(error), self.options))
-                error = flag_error.with_traceback(error.__traceback__)
-            log_error(error)
+            log_error(self._explain_error(error).with_traceback(error.__traceback__))
             return ERROR_STATUS
+
+    def _explain_error(self, error: Exception) -> Exception:
+        """Return the error to log: ``error``, or an error with a message for users. Options are spelled as flags."""
+        # torch's class for this error is recognized by its name, because importing torch would be slow.
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            return KaldiCompatError(f"out of memory: {error}")
+        if isinstance(error, ModuleNotFoundError):
+            return KaldiCompatError(format_missing_package(error.name or "a package"))
+        if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
+            return InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+        return OptionError(spell_as_flags(str(error), self.options)) if isinstance(error, OptionError) else error
 
 
 def program(
@@ -273,7 +272,7 @@ def end_process(status: int) -> int:
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:
-    """Return True if an error or its cause says that the reader of our output has closed it, as ``| head`` does."""
+    """Return True if an error, or one of its causes, is a write to a pipe that its reader has closed (``| head``)."""
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return True
@@ -282,6 +281,6 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
 
 
 def _discard_standard_output() -> None:
-    """Redirect standard output to /dev/null, because the interpreter would fail to write its buffer at exit."""
+    """Redirect standard output to /dev/null, so that flushing the buffer at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -84,14 +84,15 @@ class Trials:
     score: Callable[[list[Any], list[Any]], Vector]
 
     def write_scores(self, source: str, target: str, *tables: str) -> Counts:
-        """Write a line for each trial that has a score, and count the trials with and without a score.
-
-        The mean and the standard deviation of the scores are logged.
+        """Write a line for each trial that has a score, and log the mean and the standard deviation of the scores.
 
         Args:
             source: file of the trials, with two keys in each line.
             target: file that the scores are written to.
             tables: rspecifiers of tables that are read while the scores are written.
+
+        Returns:
+            The numbers of trials with and without a score.
 
         Raises:
             OptionError: a line does not have two fields.
@@ -99,7 +100,7 @@ class Trials:
             ArkError, FeatureError: a value cannot be read, or a pair cannot be scored. Earlier scores are written.
         """
         refuse_overwriting(target, [source, *tables])
-        counts, total, squares = Counts(), 0.0, 0.0
+        counts, score_sum, square_sum = Counts(), 0.0, 0.0
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():
                 for start in range(0, len(lines), _TRIALS_PER_BLOCK):
@@ -110,21 +111,16 @@ class Trials:
                     score_rows = zip(scored_pairs, format_row(scores).split(), strict=True)
                     text = "".join(f"{first} {second} {score}\n" for (first, second), score in score_rows)
                     output.write(text.encode(errors="surrogateescape"))
-                    total = sum(scores, total)
-                    squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
+                    score_sum = sum(scores, score_sum)
+                    square_sum = sum(np.square(scores, dtype=np.float32).tolist(), square_sum)
                     if error is not None:
                         raise error
                     counts.done += len(scores)
                     counts.failed += bad_line - len(scores)
                     if bad_line < len(pairs):
-                        advice = "remove other columns, for example with awk '{print $1, $2}'"
-                        if len(pairs[bad_line]) < 2:
-                            advice = "add the missing key, or remove the line"
-                        logger.warning("Line %d of the trials must have two keys: %s", counts.total + 1, advice)
-                        expected = "expected two fields: key1 key2"
-                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[bad_line]}")
+                        raise _refuse_trial(source, counts.total, group[bad_line])
         if counts.done:
-            mean, mean_square = np.float32(total / counts.done), np.float32(squares / counts.done)
+            mean, mean_square = np.float32(score_sum / counts.done), np.float32(square_sum / counts.done)
             deviation = np.sqrt(mean_square - mean * mean)
             logger.info(
                 "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(deviation)
@@ -145,8 +141,9 @@ class Trials:
         """
         first_values, error = _collect_values(self.find[0]([first for first, _ in pairs]))
         second_keys = [pair[1] for pair, first in zip(pairs, first_values, strict=False) if first is not None]
-        second_values, earlier_error = _collect_values(self.find[1](second_keys))
-        error, remaining = earlier_error or error, iter(second_values)
+        second_values, second_error = _collect_values(self.find[1](second_keys))
+        # These second keys belong to pairs before the first error, so an error of a second key is earlier.
+        error, remaining = second_error or error, iter(second_values)
         scored_pairs, value_pairs = list[list[str]](), list[tuple[Any, Any]]()
         for pair, first in zip(pairs, first_values, strict=False):
             second = None if first is None else next(remaining, _AFTER_ERROR)
@@ -164,6 +161,15 @@ class Trials:
         except FeatureError:  # Score one by one before the pair whose dimensions differ.
             scores, earlier_error = _collect_values(self.score([one], [other]).item() for one, other in value_pairs)
             return scored_pairs[: len(scores)], scores, earlier_error or error
+
+
+def _refuse_trial(source: str, index: int, line: str) -> OptionError:
+    """Log how to correct a line of the trials, and return Kaldi's error. ``index`` is the number of earlier lines."""
+    advice = "remove other columns, for example with awk '{print $1, $2}'"
+    if len(split_words(line)) < 2:
+        advice = "add the missing key, or remove the line"
+    logger.warning("Line %d of the trials must have two keys: %s", index + 1, advice)
+    return OptionError(f"{source}: Bad line {index} in input (expected two fields: key1 key2): {line}")
 
 
 def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:

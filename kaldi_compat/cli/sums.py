@@ -27,7 +27,11 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return the form of the arguments ``names``: "tables", "table" (a table and a file), "files", or else "none"."""
+    """Return the form of a program's arguments, of which the last one is the output.
+
+    The form is "tables" if the output is a table, otherwise "files" if the first input is a file, "table" if a table is
+    the only input, or "none".
+    """
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -209,11 +213,11 @@ class _Sums:
             require_one_entry(block, block)
         result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
-        for (system, values), matches in zip(systems, shapes_match, strict=True):
+        for (system, values), has_same_shapes in zip(systems, shapes_match, strict=True):
             terms = [value for value in values if value is not None]
             self.total += len(terms)
             self.missing += len(block) - len(terms)
-            if not matches:
+            if not has_same_shapes:
                 self._warn_of_system(keys[0], shapes[0], terms, system.label)
             elif system.factor != 0:
                 result = add_scaled_array(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, terms).values)

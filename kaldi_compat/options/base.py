@@ -136,7 +136,7 @@ class BaseOptions:
 
 
 def make_options(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
-    """Combine ``options`` with the ``changes`` that a user passed by name to a class or function.
+    """Return ``options`` with the ``changes`` that a user passed by name to a class or function.
 
     Args:
         owner: name of the class or function, for messages.
@@ -226,7 +226,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert ``value`` to ``kind``, such as a NumPy integer to int. Return None for a wrong type or range."""
+    """Convert ``value`` to the type ``kind``. Return None for a different type, or for an integer that is too large."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):

@@ -65,7 +65,7 @@ class Flag:
 
     @property
     def shown_default(self) -> str:
-        """The default in Kaldi's spelling."""
+        """The default as Kaldi's help texts spell it, for example true, 25 or "povey"."""
         if isinstance(self.default, bool):
             return "true" if self.default else "false"
         if isinstance(self.default, str):
@@ -189,13 +189,13 @@ MAX_CHARACTERS = 1 << 24  # Largest size of a configuration file. A device such 
 
 
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """Yield flag and value of each option in a configuration file, in order.
+    """Yield the flag and the value of each option in a configuration file, in the order of the lines.
 
     ``flags`` maps normalized names to flags (see :func:`get_flags`).
 
     Raises:
-        OptionError: the file cannot be read or is too long, or a line is not ``--name=value``, names an unknown option
-            or has an invalid value. The message gives the number of such a line.
+        OptionError: the file cannot be read or is too long, or a line is not an option, names an unknown option or has
+            an invalid value. The message gives the number of such a line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
@@ -210,11 +210,11 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
 
 
 def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """Yield flag and value of each option in the text of a configuration file, in order: see :func:`read_config`.
+    """Yield the flag and the value of each option in the text of a configuration file, in the order of the lines.
 
     Raises:
-        OptionError: a line is not ``--name=value``, names an unknown option or has an invalid value. The message starts
-            with the file's ``name`` and the number of the line.
+        OptionError: a line is not an option, names an unknown option or has an invalid value. The message starts with
+            the file's ``name`` and the number of the line.
     """
     for line_number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip(WHITE_SPACE)
@@ -235,7 +235,7 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
 
     Args:
         options: class of the options, for example :class:`~kaldi_compat.options.spectral.FbankOptions`.
-        path: configuration file, with a line ``--name=value`` for each option.
+        path: configuration file, with a line ``--name=value``, or ``--name`` for True, for each option.
         changes: options by name, which override values in the file.
 
     Returns:

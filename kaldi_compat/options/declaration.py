@@ -46,7 +46,7 @@ class OptionInfo:
 
     @property
     def range(self) -> str:
-        """Description of the range, or "" if all values of the type are allowed."""
+        """Description of the allowed values, such as "at least 1", or "" if all values of the type are allowed."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.ge is not None and self.le is not None:

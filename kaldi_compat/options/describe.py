@@ -32,7 +32,7 @@ def make_signature(function: Callable[..., Any], options: type[Any] | None = Non
 
     Args:
         function: function or constructor that takes options by name.
-        options: dataclass of the options, which also annotates a parameter ``options``. None for no change.
+        options: dataclass of the options, which becomes the type of a parameter ``options``. None for no change.
     """
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
@@ -67,24 +67,24 @@ def render_html(title: str, options: Any, engine: str = "") -> str:
 
 
 def format_documentation(text: str, options: type[Any]) -> str:
-    """Append the list of options of the dataclass ``options`` to the docstring ``text``."""
+    """Return the docstring ``text``, followed by the list of the options of the dataclass ``options``."""
     return f"{inspect.cleandoc(text)}\n\nOptions:\n{format_options(options)}\n"
 
 
 def format_options(options: type[Any]) -> str:
     """Format a paragraph for each option of a dataclass, with name, type, default, meaning, unit and range."""
-    lines = (
+    paragraphs = (
         f"{field.name} ({type(field.default).__name__}, default {field.default!r}): {get_info(field).description}"
         for field in dataclasses.fields(options)
     )
     return "\n".join(
         textwrap.fill(
-            line,
+            paragraph,
             WIDTH,
             initial_indent=" " * 4,
             subsequent_indent=" " * 8,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for line in lines
+        for paragraph in paragraphs
     )

@@ -30,24 +30,23 @@ Get = Callable[[str, Any], Any]
 
 
 def _make_settings(
-    get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
+    get: Get, mel_bins: tuple[str, int], sizes: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
 ) -> FbankSettings:
     """Return the filter-bank options of a feature extractor of transformers, read from its settings.
 
     Args:
         get: function from the name and default of a setting to its value.
         mel_bins: name and default of the setting for the number of mel bins.
-        frames: numbers of samples in a frame, of samples from one frame to the next, and of FFT points. None for
-            Kaldi's defaults.
+        sizes: frame length and frame shift in samples, and number of FFT points. None for Kaldi's defaults.
         floor: see :class:`FbankSettings`.
         options: further options of :class:`~kaldi_compat.Fbank`.
     """
     rate, bins = float(get("sampling_rate", 16000)), int(get(*mel_bins))
     fbank = FbankOptions(**{"num_mel_bins": bins, "sample_frequency": rate, "dither": 0.0, **options})
-    return FbankSettings(fbank if frames is None else _set_frame_size(fbank, *frames), floor)
+    return FbankSettings(fbank if sizes is None else _set_frame_size(fbank, *sizes), floor)
 
 
-def _get_frames(get: Get) -> tuple[int, int, int]:
+def _get_sizes(get: Get) -> tuple[int, int, int]:
     return int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
 
 
@@ -58,7 +57,7 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
     "LasrFeatureExtractor": lambda get: _make_settings(
         get,
         ("feature_size", 128),
-        _get_frames(get),
+        _get_sizes(get),
         floor=1e-5,
         window_type="hanning",
         preemphasis_coefficient=0.0,
@@ -70,7 +69,7 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
     "Phi4MultimodalFeatureExtractor": lambda get: _make_settings(
         get,
         ("feature_size", 80),
-        _get_frames(get),
+        _get_sizes(get),
         floor=1.0,
         window_type="hamming",
         preemphasis_coefficient=float(get("preemphasis", 0.97)),
@@ -97,10 +96,6 @@ def read_fbank_settings(extractor: Any) -> FbankSettings:
 
     Raises:
         OptionError: the extractor does not compute Kaldi's filter bank, or has settings that Kaldi does not have.
-
-    >>> from kaldi_compat.options.extractors import read_fbank_settings
-    >>> read_fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
-    64
     """
     extractor = getattr(extractor, "feature_extractor", extractor)
     if isinstance(extractor, Mapping):

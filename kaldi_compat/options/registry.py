@@ -32,7 +32,7 @@ class FeatureType:
     can_be_nan: bool = False  # True if digital silence without dithering gives NaN, as in Kaldi.
 
     def get_htk_kind(self, options: Any) -> int:
-        """Return ``htk`` with the energy flag if ``htk_marks_energy`` and ``use_energy``, or else with the C0 flag."""
+        """Return the HTK parameter kind with the flag of the energy, if it is used and marked, or else of C0."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 

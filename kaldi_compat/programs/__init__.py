@@ -7,7 +7,7 @@ import sys
 
 
 def _is_process_of_a_program() -> bool:
-    """Return True if the script that Python runs has the name of a program."""
+    """Return True if the script that Python runs is named like a program of this package."""
     name = os.path.basename("".join(sys.argv[:1])).removesuffix(".exe").replace("-", "_")
     return os.path.isfile(os.path.join(__path__[0], f"{name}.py"))
 

@@ -60,8 +60,8 @@ def main(options: Options, model: str, source: str, target: str) -> int:
 def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
     """Convert the transition-ids of alignments to phones.
 
-    ``form`` is "phones" for one number per phone, "frames" for the phone of each frame, or "lengths" for pairs of a
-    phone and its number of frames.
+    ``form`` is "frames" for the phone of each frame, "phones" for the sequence of phones, or "lengths" for the sequence
+    of pairs of a phone and its number of frames.
     """
     segments = split_to_phones(model, block.values, block.compute_row_bounds())
     if form == "frames":
@@ -81,10 +81,10 @@ class CtmFile:
         self._time_format = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
 
     def write_block(self, block: ArrayBlock) -> None:
-        """Write a line for each phone of a block of pairs (phone, number of frames). Times are rounded as in Kaldi."""
+        """Write a CTM line, with times in seconds, for each pair (phone, number of frames). Round as Kaldi does."""
         phones, lengths = block.values.reshape(-1, 2).T
         durations = self._shift * lengths.astype(np.float32)
-        starts = np.zeros_like(durations)
+        starts = np.zeros_like(durations)  # A start is the sum of the earlier durations.
         starts[1:] = durations[:-1]
         for begin, end in pairwise(block.compute_row_bounds().tolist()):
             starts[begin : begin + 1] = 0

@@ -42,17 +42,17 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
     return log_status(counts)
 
 
-def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EMPTY_ENTRY) -> ArrayBlock:
+def append_to_frames(block: ArrayBlock, vectors: list[Vector], warning: str = EMPTY_ENTRY) -> ArrayBlock:
     """Append the vector of each utterance to all frames of the utterance.
 
-    ``refusal`` is the warning about an empty matrix, with ``{}`` in place of the key.
+    ``warning`` is the warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:
         Skip: a matrix is empty, or the vectors of several utterances differ in length.
     """
     feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
-        raise Skip(refusal.format(key))
+        raise Skip(warning.format(key))
     if len({len(vector) for vector in vectors}) > 1:
         raise Skip  # Asks the caller to split the block.
     return block.with_rows(columns.append_vectors(feats, block.compute_row_bounds(), np.stack(vectors)))

@@ -41,10 +41,8 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     counts = convert_table(normalize_features, "matrix", source, target)
     logger.info(
         "Applied sliding-window cepstral mean %snormalization to %d utterances, %d had errors.",
-        "and variance " if options.norm_vars else "",
-        counts.done,
-        counts.failed,
-    )
+        "and variance " if options.norm_vars else "", counts.done, counts.failed,
+    )  # fmt: skip
     return counts.status
 
 
@@ -72,9 +70,8 @@ def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max
     for frame in reported_frames:
         logger.warning(
             "Flooring when normalizing variance, floored %d elements; num-frames was %d",
-            floored_counts[frame],
-            window_sizes[frame],
-        )
+            floored_counts[frame], window_sizes[frame],
+        )  # fmt: skip
     if len(reported_frames) < len(frames):
         logger.warning(
             "Suppressing the remaining variance flooring warnings. "

@@ -60,11 +60,8 @@ def main(options: Options, a: str, b: str, target: str) -> int:
             map_table(blocks, writer, compose_with_b)
         else:
             matrix = io_ark.load(a, kind="matrix")
-            map_table(
-                tables.read("matrix", b),
-                writer,
-                lambda block: compose_entries(block, matrix, stack_matrices(block), options),
-            )
+            blocks = tables.read("matrix", b)
+            map_table(blocks, writer, lambda block: compose_entries(block, matrix, stack_matrices(block), options))
     return 0
 
 

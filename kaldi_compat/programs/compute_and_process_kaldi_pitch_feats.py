@@ -41,11 +41,11 @@ def main(options: Options, source: str, target: str) -> int:
     track: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
     def compute_features(result: Any) -> ArrayBlock:
-        """Compute features from pitch that a thread has tracked. The main thread draws the noise, block by block."""
+        """Compute features from a result of ``track``. The main thread does this, and draws the noise in order."""
         if options.simulate_first_pass_online:
-            names, analyses = result
+            keys, analyses = result
             return ArrayBlock.from_arrays(
-                names, [compute_first_pass_features(analysis, options, options, random) for analysis in analyses]
+                keys, [compute_first_pass_features(analysis, options, options, random) for analysis in analyses]
             )
         features, counts = process_utterances(
             result.values.reshape(-1, 2), result.compute_row_bounds(), options, random

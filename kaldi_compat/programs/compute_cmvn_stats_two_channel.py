@@ -97,7 +97,7 @@ class CallBlock:
     size: int = 0  # Size of the features in bytes.
 
     def can_add_features(self, feats: list[Matrix]) -> bool:
-        """Return True if the block is empty, or if it has room and all matrices in ``feats`` have its dimension."""
+        """Return True if the block is empty, or if it has room and its features have the dimension of all ``feats``."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}
@@ -202,8 +202,6 @@ def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     if len(one) != len(other):
         logger.warning(
             "Number of frames differ between %s and %s: %d vs. %d, treating them separately.",
-            *keys,
-            len(one),
-            len(other),
-        )
+            *keys, len(one), len(other),
+        )  # fmt: skip
     return len(one) == len(other) > 0

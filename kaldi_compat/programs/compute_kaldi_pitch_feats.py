@@ -42,8 +42,8 @@ def main(options: PitchOptions, source: str, target: str) -> int:
 
 def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
-    names, analyses = analyze_utterances(block, options)
-    return ArrayBlock.from_arrays(names, [compute_first_pass_pitch(analysis, options) for analysis in analyses])
+    keys, analyses = analyze_utterances(block, options)
+    return ArrayBlock.from_arrays(keys, [compute_first_pass_pitch(analysis, options) for analysis in analyses])
 
 
 def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
@@ -83,9 +83,9 @@ def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[st
 
 
 def write_pitch(blocks: Iterable[ArrayBlock], writer: Sink) -> Counts:
-    """Write blocks of pitch features, and return the number of utterances.
+    """Write blocks of pitch features, and count the utterances.
 
-    As in Kaldi, utterances without frames are also written and counted, with a warning.
+    As in Kaldi, utterances without frames are also written and counted as done, with a warning.
     """
     counts = Counts()
     for block in blocks:

@@ -24,22 +24,22 @@ class Options(VadOptions):
 @program("compute-vad", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Detect the voiced frames of a table. The status is 0 if an utterance has a voiced frame, otherwise 1."""
-    num_frames = num_voiced_frames = num_voiced = num_unvoiced = 0
+    num_frames = num_voiced_frames = num_voiced_utts = num_unvoiced_utts = 0
 
     def detect_voiced_frames(block: ArrayBlock) -> ArrayBlock:
-        """Return 1 for each voiced and 0 for each unvoiced frame, and count frames and utterances.
+        """Return a vector (frames,) for each utterance, 1 for voiced and 0 for unvoiced frames. Update the counts.
 
         With ``--omit-unvoiced-utts``, utterances without voiced frames are dropped.
         """
-        nonlocal num_frames, num_voiced_frames, num_voiced, num_unvoiced
+        nonlocal num_frames, num_voiced_frames, num_voiced_utts, num_unvoiced_utts
         feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.decode_keys()[0]}")
         decisions, voiced_counts = vad.detect_voiced(feats, block.compute_row_bounds(), options)
         num_frames += len(decisions)
         num_voiced_frames += int(voiced_counts.sum())
-        num_voiced += int((voiced_counts > 0).sum())
-        num_unvoiced += int((voiced_counts == 0).sum())
+        num_voiced_utts += int((voiced_counts > 0).sum())
+        num_unvoiced_utts += int((voiced_counts == 0).sum())
         for key, count in zip(block.decode_keys(), voiced_counts.tolist(), strict=True):
             if count == 0:
                 logger.warning("No frames were judged voiced for utterance %s", key)
@@ -50,10 +50,8 @@ def main(options: Options, source: str, target: str) -> int:
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",
-        num_voiced,
-        counts.total - num_voiced - num_unvoiced,
-        num_unvoiced,
-    )
+        num_voiced_utts, counts.total - num_voiced_utts - num_unvoiced_utts, num_unvoiced_utts,
+    )  # fmt: skip
     if num_frames:
         logger.info("Proportion of voiced frames was %g over %d frames.", num_voiced_frames / num_frames, num_frames)
-    return 0 if num_voiced else 1
+    return 0 if num_voiced_utts else 1

@@ -42,14 +42,9 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
         if old.topology != new.topology:
             logger.warning("Toplogies of models are not equal: conversion may not be correct or may fail.")
         converter = AlignmentConverter(
-            old,
-            new,
-            to_pdf,
-            subsampling=options.frame_subsampling_factor,
-            repeat_frames=options.repeat_frames,
-            reorder=options.reorder,
-            phone_map=phone_map,
-        )
+            old, new, to_pdf, subsampling=options.frame_subsampling_factor,
+            repeat_frames=options.repeat_frames, reorder=options.reorder, phone_map=phone_map,
+        )  # fmt: skip
 
         def convert_block(block: ArrayBlock) -> ArrayBlock:
             """Convert the alignments of a block, and drop alignments that fail, with a warning."""

@@ -30,6 +30,7 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-htk", USAGE, Options)
 def main(options: Options, source: str) -> int:
+    """Write an HTK file for each matrix of a table, and return the exit status."""
     kind = options.sample_kind % 2**16  # As in Kaldi, the header takes the lowest 16 bits.
     return write_files(options, source, "HTK", lambda block: encode_htk_block(block, options.sample_period, kind))
 

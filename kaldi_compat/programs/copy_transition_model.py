@@ -15,6 +15,7 @@ e.g.:  copy-transition-model --binary=false final.mdl transitions.txt
 # Kaldi's program does not initialize --binary, so its default is undefined there. Here it is true.
 @program("copy-transition-model", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
+    """Copy the transition model of a file, and return the exit status 0."""
     io_ark.save(target, io_ark.load(source, kind="transition-model"), binary=options.binary)
     logger.info("Copied transition model.")
     return 0

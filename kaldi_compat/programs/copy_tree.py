@@ -14,6 +14,7 @@ e.g.:  copy-tree --binary=false tree -
 
 @program("copy-tree", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
+    """Copy a decision tree, and return the exit status 0."""
     io_ark.save(target, io_ark.load(source, kind="tree"), binary=options.binary)
     logger.info("Copied tree")
     return 0

@@ -39,13 +39,9 @@ def main(options: Options, source: str, target: str) -> int:
         )
         scale = 1.0
     counts = convert_table_or_file(
-        lambda block: resize_and_scale_vectors(block, options.change_dim, scale),
-        "vector",
-        source,
-        target,
-        binary=options.binary,
-        output_first=True,
-    )
+        lambda block: resize_and_scale_vectors(block, options.change_dim, scale), "vector", source, target,
+        binary=options.binary, output_first=True,
+    )  # fmt: skip
     if not io_ark.is_table_wspecifier(target):
         logger.info("Copied vector to %s", target)
     elif options.change_dim < 0 and scale == 1.0:

@@ -54,12 +54,12 @@ class Options(BaseOptions):
 
     @cached_property
     def overshoot_frames(self) -> int:
-        """Smallest number of frames after the end of the features at which a segment ends too late and is skipped."""
+        """Smallest number of frames by which a segment that is skipped extends beyond the end of the features."""
         return self.round_to_frames(as_float32(self.max_overshoot))
 
     @cached_property
     def max_short_frames(self) -> int:
-        """Largest number of frames with which a segment is too short and is skipped."""
+        """Largest number of frames of a segment that is skipped because it is too short."""
         return self.round_to_frames(as_float32(self.min_segment_length))
 
 

@@ -32,9 +32,8 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
         )
     logger.info(
         "Done getting the posteriors under the alignment path for %d utterances. %d with missing alignments.",
-        counts.done,
-        counts.failed,
-    )
+        counts.done, counts.failed,
+    )  # fmt: skip
     return 0
 
 

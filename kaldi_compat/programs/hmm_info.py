@@ -14,5 +14,6 @@ e.g.:  hmm-info final.mdl
 
 @program("hmm-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
+    """Print properties of the transition model in a file, and return the exit status 0."""
     write_text("-", format_properties(source))
     return 0

@@ -51,9 +51,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         gap_percent, changed_percent = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
         logger.info(
             "Over %d frames, %g%% were zero at input, and %g%% were not zero but were changed.",
-            totals.frames,
-            gap_percent,
-            changed_percent,
-        )
+            totals.frames, gap_percent, changed_percent,
+        )  # fmt: skip
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status

@@ -69,12 +69,9 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     logger.info("Computing within-class covariance.")
     stacked = np.stack([*vectors.values()])
     lda = Lda.fit(
-        stacked,
-        speakers,
-        dim=options.dim,
-        total_covariance_factor=options.total_covariance_factor,
-        covariance_floor=options.covariance_floor,
-    )
+        stacked, speakers, dim=options.dim,
+        total_covariance_factor=options.total_covariance_factor, covariance_floor=options.covariance_floor,
+    )  # fmt: skip
     mean = stacked.mean(axis=0, dtype=np.float64).astype(np.float32)
     matrix = np.append(lda.matrix[:, :-1], _compute_offset(lda.matrix[:, :-1], mean)[:, None], axis=1)
     log_verbose(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(matrix[:, -1]))
@@ -86,7 +83,8 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
 def _compute_offset(linear: Floats, mean: Floats) -> Floats:
     """Return ``-linear @ mean``, (out,), with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
 
-    OpenBLAS multiplies groups of four columns with a kernel, and adds each of the last columns without fused products.
+    ``linear`` is (out, dim), and ``mean`` (dim,). OpenBLAS multiplies groups of four columns with a kernel, and adds
+    the remaining one to three columns without fused products.
     """
     kernel_columns = len(mean) & ~3
     product = multiply_matrix_vector(

@@ -24,6 +24,7 @@ class Options(FileOptions):
 
 @program("ivector-copy-plda", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a PLDA model, smoothed if --smoothing is set, and return the exit status 0."""
     plda = io_ark.load(source, kind="plda")
     io_ark.save(target, plda.smooth(options.smoothing) if options.smoothing else plda, binary=options.binary)
     return 0

@@ -57,14 +57,14 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
 
     With ``counts_target``, also write the number of averaged vectors of each speaker to this table.
     """
-    squares, total, dim, num_present, num_missing = 0.0, np.zeros(0), 0, 0, 0
+    square_sum, mean_sum, dim, num_present, num_missing = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
-            """Return the mean vector (dim,) of a speaker, and count the vectors that are present or missing."""
+            """Return the mean vector (dim,) of a speaker. Write the number of vectors on request, and update totals."""
             nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             num_present += len(vectors)
@@ -80,14 +80,14 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
 
         def average_block(block: Block) -> Block:
             """Average the vectors of each speaker in a block, and add the means to the sums that are logged."""
-            nonlocal squares, total
+            nonlocal square_sum, mean_sum
             result = block.map(average_speaker)
             means = [mean for _, mean in result.entries()]
             if means:
                 elements = np.concatenate(means)
-                sums = compute_signal_sums(elements, dim * np.arange(len(means) + 1))
-                squares = sum(sums[:, 0].tolist(), squares)
-                total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
+                squares = compute_signal_sums(elements, dim * np.arange(len(means) + 1))[:, 0]
+                square_sum = sum(squares.tolist(), square_sum)
+                mean_sum = np.add.reduce([mean_sum if len(mean_sum) else np.zeros(dim), *means])
             return result
 
         counts = map_table(speakers, writer, average_block)
@@ -98,6 +98,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
     if counts.done:
         logger.info(
             "Norm of mean of speakers is %g, root-mean-square speaker-iVector length divided by sqrt(dim) is %g",
-            np.linalg.norm(total / counts.done), np.sqrt(squares / counts.done) / np.sqrt(max(len(total), 1)),
+            np.linalg.norm(mean_sum / counts.done),
+            np.sqrt(square_sum / counts.done) / np.sqrt(max(len(mean_sum), 1)),
         )  # fmt: skip
     return counts.status

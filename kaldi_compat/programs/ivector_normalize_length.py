@@ -29,7 +29,7 @@ def main(options: Options, source: str, target: str) -> int:
     ratios: list[float] = []
 
     def normalize_vectors(block: ArrayBlock) -> ArrayBlock:
-        """Scale the vectors of a block unless --normalize=false. Store the ratios of old to new lengths for the log."""
+        """Scale the vectors of a block unless --normalize=false. Store the ratios of lengths to the target length."""
         rows = stack_vectors(block)
         target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
         block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)

@@ -105,7 +105,7 @@ class Vectors:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
         ``num_utts`` lists how many utterances each vector is the mean of. None stands for one utterance per vector.
-        Vectors are scaled if ``options.normalize_length`` is True. Their factors are always added to ``total_scale``.
+        Vectors are scaled if ``options.normalize_length`` is True. The factors are always added to ``total_scale``.
 
         Raises:
             OptionError: a key is repeated.
@@ -123,7 +123,7 @@ class Vectors:
                 )
             if number < 1:
                 raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")
-            self.mapped[key] = vector, number
+            self.mapped[key] = vector, number  # Marks the key as used. The mapped vector replaces it below.
         if not entries:
             return
         doubles = np.stack([vector for _, vector in entries]).astype(np.float64)

@@ -47,7 +47,8 @@ def sum_by_pdf(posteriors: PosteriorArrays, model: TransitionModel) -> Posterior
     """
     pdfs = model.pdfs(posteriors.integers)
     posteriors = posteriors._replace(integers=pdfs)
-    collides = np.repeat(find_collisions(pdfs, posteriors.counts), posteriors.counts)
-    distinct, colliding = select_entries(posteriors, ~collides), select_entries(posteriors, collides)
+    has_collision = np.repeat(find_collisions(pdfs, posteriors.counts), posteriors.counts)
+    # Without collisions in a frame, the hash table lists the pdfs of the frame in reverse order.
+    distinct, colliding = select_entries(posteriors, ~has_collision), select_entries(posteriors, has_collision)
     result, _ = interleave_frames(reverse_entries(distinct), merge_in_hash_order(colliding))
     return select_entries(result, result.weights != 0)

@@ -22,11 +22,9 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
     """Scale a table of posteriors by the number or the table ``scale``, and return the exit status."""
-    scalar = (
-        None
-        if io_ark.is_table_rspecifier(scale)
-        else parse_number(scale, f"Bad second argument {scale} (expected scale or scale rspecifier)")
-    )
+    scalar = None
+    if not io_ark.is_table_rspecifier(scale):
+        scalar = parse_number(scale, f"Bad second argument {scale} (expected scale or scale rspecifier)")
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source)
         table = tables.open_lookup("float", scale) if scalar is None else None
@@ -34,9 +32,8 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
             """Scale the posteriors of each utterance by its factor in the table, or by the factor of all utterances."""
-            factors = (
-                [scalar] * len(block) if table is None else table.require_values(block, lambda key: "")
-            )  # An empty warning is not logged.
+            # An empty warning about a missing factor is not logged.
+            factors = [scalar] * len(block) if table is None else table.require_values(block, lambda key: "")
             factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
             return replace_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
 

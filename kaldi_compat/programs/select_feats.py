@@ -4,6 +4,7 @@ import itertools
 import re
 
 from io_ark.blocks import ArrayBlock
+from io_ark.text import parse_integer
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import NoOptions, program
@@ -83,7 +84,7 @@ def parse_range(part: str) -> tuple[int, int]:
     else:
         require(end_text != "", f"Invalid range end: there is no number after the hyphen in {part!r}")
         start, end = parse_leading_integer(part[: len(end_text)]), parse_leading_integer(end_text)
-    is_as_written = PLAIN.fullmatch(part) and (not hyphen or int(start_text) == start)
+    is_as_written = PLAIN.fullmatch(part) and (not hyphen or parse_integer(start_text) == start)
     if not is_as_written:
         kaldis_range = f"{start}-{end}" if hyphen else str(start)
         logger.warning("Kaldi reads the selection %s as %s; so does this program", part, kaldis_range)
@@ -98,4 +99,4 @@ def parse_leading_integer(text: str) -> int:
     """
     require(text.strip(" \t\n\v\f\r") != "", "Invalid selection: a number is missing before or after a comma or hyphen")
     match = re.match(r"\s*([+-]?[0-9]+)", text, re.ASCII)
-    return int(match[1]) if match else 0
+    return parse_integer(match[1]) if match else 0

@@ -21,14 +21,14 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     """Copy the frames that the table ``decisions`` marks as voiced, and return the exit status."""
     with Tables() as tables:
-        blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
+        blocks, activity_table = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select_frames(block: ArrayBlock) -> ArrayBlock:
             """Return a block of the frames with activity 1. Raise Skip if all activities of an utterance are 0."""
             feats, (key, *_) = stack_rows(block), block.decode_keys()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
-            activities = vad.require_values(block, lambda key: f"No VAD input found for utterance {key}")
+            activities = activity_table.require_values(block, lambda key: f"No VAD input found for utterance {key}")
             activity, lengths = np.concatenate(activities), block.shapes[:, 0]
             if not np.array_equal(list(map(len, activities)), lengths):
                 raise Skip(

@@ -29,28 +29,28 @@ class Options(FileOptions):
 def main(options: Options, source: str, target: str) -> int:
     """Shift the features of a table or a file by ``--shift`` frames, and return the exit status."""
     is_table = io_ark.is_table_wspecifier(target)
-    refusal = "Empty matrix for key {}" if is_table else "Empty input matrix"
-    shift = partial(shift_rows, shift=options.shift, refusal=refusal)
+    warning = "Empty matrix for key {}" if is_table else "Empty input matrix"
+    shift = partial(shift_rows, shift=options.shift, warning=warning)
     counts = convert_table_or_file(shift, "matrix", source, target, binary=options.binary)
     if is_table:
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)
     return counts.status
 
 
-def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
+def shift_rows(block: ArrayBlock, shift: int, warning: str) -> ArrayBlock:
     """Shift features in time. Row ``r`` of the result is input row ``r - shift``, clipped to the utterance.
 
     Args:
         block: features of the utterances.
         shift: number of frames by which the features move towards the end.
-        refusal: warning about an empty matrix, with ``{}`` in place of the key.
+        warning: warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:
         Skip: a matrix is empty.
     """
     feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
-        raise Skip(refusal.format(key))
+        raise Skip(warning.format(key))
     first, end = (
         np.repeat(bounds, block.shapes[:, 0])
         for bounds in (block.compute_row_bounds()[:-1], block.compute_row_bounds()[1:])

@@ -5,6 +5,8 @@ import numpy as np
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
+    Integers,
+    Weights,
     get_entry_frames,
     interleave_frames,
     replace_posteriors,
@@ -43,11 +45,8 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     num_frames = num_disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:
-        blocks, table, writer = (
-            tables.read(codec, first),
-            tables.open_lookup(codec, second),
-            tables.write(codec, target),
-        )
+        blocks, table = tables.read(codec, first), tables.open_lookup(codec, second)
+        writer = tables.write(codec, target)
 
         def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
             """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
@@ -67,10 +66,8 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     logger.info(
         "Processed %d frames; for %d frames there was no overlap, i.e. %s%% (e.g. numerator path not in denominator "
         "lattice)",
-        num_frames,
-        num_disjoint,
-        f"{num_disjoint * 100.0 / num_frames:g}" if num_frames else "-nan",
-    )
+        num_frames, num_disjoint, f"{num_disjoint * 100.0 / num_frames:g}" if num_frames else "-nan",
+    )  # fmt: skip
     logger.info("Done adding %d posteriors;  %d with errors.", counts.done, counts.failed)
     return counts.status
 
@@ -111,14 +108,23 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
         )
         is_kept = result.weights != 0
     else:
-        # Runs of two entries, the usual case, need no sort. The entry with the smaller weight comes first.
-        pairs = starts[sizes == 2]
-        pairs = pairs[entries.weights[order[pairs]] > entries.weights[order[pairs + 1]]]
-        order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
-        in_long_run = np.flatnonzero(np.repeat(sizes > 2, sizes))
-        order[in_long_run] = order[in_long_run][np.lexsort((entries.weights[order[in_long_run]], keys[in_long_run]))]
+        sort_runs_by_weight(order, entries.weights, keys, starts, sizes)
         result = PosteriorArrays(entries.counts, entries.integers[order], entries.weights[order])
         is_kept = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
         is_kept &= ~np.repeat(is_disjoint, result.counts)
     return select_entries(result, is_kept), int(is_disjoint.sum())
+
+
+def sort_runs_by_weight(order: Integers, weights: Weights, keys: Integers, starts: Integers, sizes: Integers) -> None:
+    """Sort ``order``, the indices of entries in ``weights``, in place by ascending weight within each run of ``keys``.
+
+    The entries of a run are neighbors in ``order`` and have equal ``keys``. ``starts`` and ``sizes``, (runs,), are the
+    positions of the first entry and the number of entries of each run.
+    """
+    # Most runs have two entries or one, which are exchanged or kept without a sort.
+    pairs = starts[sizes == 2]
+    pairs = pairs[weights[order[pairs]] > weights[order[pairs + 1]]]
+    order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
+    longer = np.flatnonzero(np.repeat(sizes > 2, sizes))  # Positions of the entries of longer runs.
+    order[longer] = order[longer][np.lexsort((weights[order[longer]], keys[longer]))]

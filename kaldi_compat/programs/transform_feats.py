@@ -70,7 +70,7 @@ class LogDeterminants:
 
 
 def compute_log_determinant(linear: Matrix) -> float:
-    """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does."""
+    """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does. ``linear`` is the matrix A, (out, dim)."""
     with np.errstate(invalid="ignore"):
         return 0.5 * float(np.linalg.slogdet(multiply_by_transpose(linear, linear))[1])
 
@@ -97,7 +97,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             global_transform = io_ark.load(transform_source, kind="matrix")
 
         def transform_block(block: ArrayBlock) -> ArrayBlock:
-            """Transform the features of a block, and add the log determinants of the transforms."""
+            """Transform the features of a block, and add the log determinants of the transforms to ``logdets``."""
             feats = stack_rows(block)
             matrices = [global_transform] if table is None else table.require_values(block, MISSING.format)
             dim = feats.shape[1]

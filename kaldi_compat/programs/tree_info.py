@@ -14,6 +14,7 @@ e.g.:  tree-info exp/tri1/tree
 
 @program("tree-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
+    """Print properties of a decision tree, and return the exit status 0."""
     tree = io_ark.load(source, kind="tree")
     write_text("-", f"num-pdfs {tree.num_pdfs}\ncontext-width {tree.width}\ncentral-position {tree.central}\n")
     return 0

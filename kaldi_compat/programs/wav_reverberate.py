@@ -24,6 +24,7 @@ e.g.:  wav-reverberate --impulse-response=rir.wav --additive-signals=noise1.wav,
 """
 
 FULL_SCALE = np.float32(1 << 15)
+Noise = tuple[str, Wave, float, float]  # Name, audio, signal-to-noise ratio in dB, and start time in seconds.
 
 
 class Options(ReverberationOptions):
@@ -48,23 +49,7 @@ def main(options: Options, source: str, target: str) -> int:
     wave = read_wave(source)
     rir = read_wave(options.impulse_response) if options.impulse_response else None
     noises = read_noises(options, wave.sample_frequency)
-    if options.multi_channel_output:
-        if rir is None:
-            raise OptionError(
-                "--multi-channel-output needs an impulse response, which determines the channels of the output: "
-                "pass --impulse-response"
-            )
-        channels = range(len(rir.samples))
-        for name, noise, _, _ in noises:
-            if len(noise.samples) != len(channels):
-                raise AudioError(
-                    f"{name} and the impulse response have {len(noise.samples)} and {len(channels)} channels: "
-                    "use noises with as many channels as the impulse response"
-                )
-        channel_pairs = [(channel, channel) for channel in channels]
-    else:
-        channel_pairs = [(options.rir_channel, options.noise_channel)]
-
+    channel_pairs = choose_channels(options, rir, noises)
     for rir_channel, _ in channel_pairs:
         if rir is not None and not get_channel(rir, rir_channel, options.impulse_response).any():
             location = f" in channel {rir_channel}" if len(rir.samples) > 1 else ""
@@ -87,6 +72,30 @@ def main(options: Options, source: str, target: str) -> int:
     return 0
 
 
+def choose_channels(options: Options, rir: Wave | None, noises: list[Noise]) -> list[tuple[int, int]]:
+    """Return the channel of the impulse response and the channel of the noises, for each channel of the output.
+
+    Raises:
+        OptionError: ``multi_channel_output`` is set, but there is no impulse response.
+        AudioError: ``multi_channel_output`` is set, but a noise and the impulse response differ in number of channels.
+    """
+    if not options.multi_channel_output:
+        return [(options.rir_channel, options.noise_channel)]
+    if rir is None:
+        raise OptionError(
+            "--multi-channel-output needs an impulse response, which determines the channels of the output: "
+            "pass --impulse-response"
+        )
+    num_channels = len(rir.samples)
+    for name, noise, _, _ in noises:
+        if len(noise.samples) != num_channels:
+            raise AudioError(
+                f"{name} and the impulse response have {len(noise.samples)} and {num_channels} channels: "
+                "use noises with as many channels as the impulse response"
+            )
+    return [(channel, channel) for channel in range(num_channels)]
+
+
 def read_wave(name: str) -> Wave:
     """Read audio from a file or from the output of a command, and log its size."""
     wave: Wave = io_ark.load(name, kind="wave")
@@ -95,14 +104,11 @@ def read_wave(name: str) -> Wave:
     return wave
 
 
-def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wave, float, float]]:
+def read_noises(options: Options, sample_frequency: float) -> list[Noise]:
     """Read the noises that the options list.
 
-    Returns:
-        Tuples of the name, the audio, the signal-to-noise ratio in dB, and the start time in seconds.
-
     Raises:
-        OptionError: the options list different numbers of noises, ratios and start times.
+        OptionError: a number is invalid, or the options list different numbers of noises, ratios and start times.
         AudioError: the sampling rates of a noise and the input differ.
     """
     names = [name for name in options.additive_signals.split(",") if name]

@@ -54,8 +54,6 @@ def main(options: Options, source: str, target: str) -> int:
     if durations:
         logger.info(
             "Mean duration was %g, min and max durations were %g, %g",
-            sum(durations) / len(durations),
-            min(durations),
-            max(durations),
-        )
+            sum(durations) / len(durations), min(durations), max(durations),
+        )  # fmt: skip
     return counts.status

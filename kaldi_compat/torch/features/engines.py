@@ -34,9 +34,9 @@ _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
 def declare_accelerated(cls: type[Cls]) -> type[Cls]:
-    """Decorate a class so that the exact and Triton engines compute its features. Subclasses are not included.
+    """Decorate a class so that the exact and Triton engines may compute its features.
 
-    A subclass may compute other features, so the torch engine runs its methods.
+    The decorator does not include subclasses. A subclass may compute other features, so the torch engine runs it.
     """
     _accelerated.add(cls)
     return cls
@@ -68,7 +68,7 @@ def view_in_numpy(values: Tensor, tracing: Tracing) -> npt.NDArray[Any] | None:
 
 
 def is_exact(module: Any) -> bool:
-    """Return True if the exact engine computes the features of ``module`` for audio that view_in_numpy converts."""
+    """Return True if the exact engine computes the features of ``module`` for audio that view_in_numpy can convert."""
     # Tests set DEVICE_TYPE to "cpu" to let Triton interpret the kernels. "auto" must then select the kernels.
     is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"
     is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
@@ -134,7 +134,7 @@ def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
 
 
 def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
-    """Return the reason why the devices or the type of the samples rule out the exact engine, or an empty string."""
+    """Return the reason why the exact engine cannot compute on the devices or with float64 samples, or ""."""
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

@@ -60,9 +60,9 @@ class Fbank(FbankConstructor, MelFeature):
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
-        """Return the filter bank with the settings of a feature extractor and the changed options ``changes``."""
+        """Return the filter bank of a feature extractor. ``changes`` replace single options of ``settings``."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
-        fbank._trust_scale()  # The extractor decides the scale of the audio.
+        fbank._trust_scale()  # No warning: the extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
             fbank.floor = settings.floor
         return fbank
@@ -82,11 +82,11 @@ class Fbank(FbankConstructor, MelFeature):
         return self._apply_filter_bank(powers if self.options.use_power else raise_to_power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Return mel energies, or with ``use_log_fbank`` their logs, and a column with the log energy if it is passed.
+        """Take the logs of mel energies (with ``use_log_fbank``), and add a column with the log energies of the frames.
 
         Args:
             energies: mel energies, shape (..., num_mel_bins).
-            log_energy: log energies of the frames, shape (...); None without ``use_energy``.
+            log_energy: log energies of the frames, shape (...); None without ``use_energy``, to add no column.
 
         Returns:
             Features of shape (..., dim). The log energy is the first column, or with ``htk_compat`` the last.
@@ -99,9 +99,9 @@ class Fbank(FbankConstructor, MelFeature):
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
     def _compute_undithered_frames(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
-        """Compute the features ``(B, frames, dim)`` of frames ``(B, frames, window_size)`` without noise.
+        """Compute the features ``(B, frames, dim)`` of frames ``(B, frames, window_size)`` without dithering.
 
-        For ``filter_bank``, see :meth:`_compute_frames`. On a CPU, compute in blocks of frames that fit into the cache.
+        For ``filter_bank``, see :meth:`_compute_frames`. For the division into blocks, see :meth:`_compute_in_blocks`.
         """
         return self._compute_in_blocks(frames, None, filter_bank, detect_tracing(frames))
 

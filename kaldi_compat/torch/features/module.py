@@ -32,9 +32,9 @@ OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch._
 
 
 def refuse_old_compilers(forward: Function) -> Function:
-    """Decorate ``forward`` of a module, so that the compiler of PyTorch before 2.3 runs it without compiling it.
+    """Decorate ``forward`` of a module, so that ``torch.compile`` does not compile it before PyTorch 2.3.
 
-    With ``fullgraph=True``, PyTorch before 2.3 raises a one-line error. Later versions compile ``forward``.
+    Versions before 2.3 run ``forward`` uncompiled, or raise a one-line error with ``fullgraph=True``.
     """
     if not IS_OLD:
         return forward
@@ -115,7 +115,7 @@ class ConfiguredModule(FeatureModule):
         return self._stream(self, slots)
 
     def _make_example(self) -> Tensor:
-        """Return an input of two rows, with which ``torch.jit.script`` traces the module instead of compiling it."""
+        """Return an input (2, time, ...), with which ``torch.jit.script`` traces the module instead of compiling it."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> nn.Module:

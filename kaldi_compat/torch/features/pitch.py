@@ -65,7 +65,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 
         Args:
             samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
-                float64 is computed in float64, everything else in float32.
+                float64 samples are computed in float64, and all other types in float32.
             lengths: number of valid samples in each row of (B, T), a tensor or a list.
 
         Returns:
@@ -85,17 +85,17 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         lengths = check_lengths(lengths, samples, -1, AudioError)
         is_single = samples.dim() == 1
         batch = samples[None] if is_single else samples
-        features, frames = self._track_batch(batch, lengths[None] if is_single and lengths is not None else lengths)
+        features, counts = self._track_batch(batch, lengths[None] if is_single and lengths is not None else lengths)
         if is_single:
-            features, frames = features[0], frames[0]
-        return features if lengths is None else (features, frames.to(lengths.device))
+            features, counts = features[0], counts[0]
+        return features if lengths is None else (features, counts.to(lengths.device))
 
     def stream(self, slots: int = 1, *, max_latency: int = 3000) -> PitchStream:
         """Return a :class:`~kaldi_compat.PitchStream`, which computes pitch from audio in chunks.
 
         Args:
             slots: number of utterances that the stream processes at the same time.
-            max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
+            max_latency: number of later frames after which the best path so far decides a frame, even if paths differ.
 
         Raises:
             OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
@@ -106,15 +106,15 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return torch.ones(2, int(self.options.sample_frequency))
 
     def _track_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the features (B, frames, 2) of audio (B, T), and the number of frames of each row (B,)."""
+        """Return NCCF and pitch (B, frames, 2) of audio (B, T), and the number of frames of each row (B,)."""
         if self._runs_in_torch(batch):
             return track_batch(batch, lengths, self._constants, self._get_tables())
         counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
-        rows = self._track_list([row[:count] for row, count in zip(batch, counts, strict=True)])
+        tracks = self._track_list([row[:count] for row, count in zip(batch, counts, strict=True)])
         features = batch.new_zeros((len(batch), self._constants.count_frames(batch.shape[-1]), 2))
-        for i, row in enumerate(rows):
-            features[i, : len(row)] = row
-        return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
+        for i, track in enumerate(tracks):
+            features[i, : len(track)] = track
+        return features, torch.tensor([len(track) for track in tracks], dtype=torch.long, device=batch.device)
 
     def _get_tables(self) -> PitchTables:
         """Return the tables of the pitch tracker on the module's device."""
@@ -151,7 +151,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return samples if samples.dtype == torch.float64 else samples.float()
 
     def _track_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
-        """Return the features (frames, 2) of each utterance (T,)."""
+        """Return NCCF and pitch (frames, 2) of each utterance (T,)."""
         if any(self._runs_in_torch(samples) for samples in utterances):
             return [
                 track_batch(samples[None], None, self._constants, self._get_tables())[0][0] for samples in utterances

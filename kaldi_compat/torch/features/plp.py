@@ -59,10 +59,10 @@ class Plp(PlpConstructor, MelFeature):
 
         Args:
             energies: mel energies, shape (..., num_mel_bins).
-            log_energy: log energies of the frames, shape (...), which replace C0; None without ``use_energy``.
+            log_energy: log energies of the frames, shape (...), which replace C0; None to keep C0.
 
         Returns:
-            Cepstra of shape (..., num_ceps).
+            Cepstra (..., num_ceps). With ``htk_compat``, C0 or the energy is in the last column instead of the first.
         """
         options = self.options
         loudness = raise_to_power(energies, options.compress_factor)

@@ -63,7 +63,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         return torch.ones(2, 8, 3)
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Process features ``(..., frames, dim)``, a tensor or an array.
+        """Process a tensor or array of features ``(..., frames, dim)``.
 
         Subclasses without a ``_function`` override this method.
 
@@ -74,7 +74,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         return self._function(features, self.options, lengths=lengths)
 
     def _process_in_numpy(self, features: npt.NDArray[Any], lengths: Tensor | None) -> Any:
-        """Call :meth:`_process` with arrays, so that tensors and arrays give the same bits."""
+        """Call :meth:`_process` with arrays, and convert its results to tensors."""
         processed = self._process(features, None if lengths is None else lengths.numpy(force=True))
         return tuple(map(torch.as_tensor, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
@@ -124,7 +124,7 @@ class _Filters(PostProcessing):
         self._filters = [self._make_filters(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Process features with the filters of their precision."""
+        """Process features with the filters in double precision for float64 features, and else in single precision."""
         filters = self._filters[features.dtype == get_namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
@@ -277,17 +277,15 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None to use the statistics of each utterance.
+        """Set the statistics of a corpus, or None to use the statistics of each utterance and to have no stream.
 
-        Leave columns in ``skip_dims`` unchanged. Raise OptionError for ``reverse`` or ``skip_dims`` without statistics.
+        Columns ``skip_dims`` are not normalized. Without statistics, ``skip_dims`` and ``reverse`` raise OptionError.
         """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
-        matrix = (
-            None
-            if statistics is None
-            else replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
-        )
+        matrix = None
+        if statistics is not None:
+            matrix = replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
         self.register_buffer("statistics", matrix, persistent=False)
         self._stream = None if matrix is None else FrameStream
 

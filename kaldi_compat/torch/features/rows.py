@@ -16,15 +16,15 @@ from kaldi_compat.torch.features.spectral import SpectralFeature
 
 
 def compute_row(
-    module: SpectralFeature, samples: Tensor, first_frames: Integers, frames: int, warps: Sequence[float], noise: Any
+    module: SpectralFeature, samples: Tensor, first_frames: Integers, count: int, warps: Sequence[float], noise: Any
 ) -> tuple[Tensor, bool]:
-    """Compute the features of all frames of a row, the audio of several utterances, without waiting for the device.
+    """Compute the features of a row, which has the audio of several utterances, without waiting for the device.
 
     Args:
         module: the feature, with ``snip_edges``.
         samples: audio of the row, shape (length,), on the device of the module.
         first_frames: index of the first frame of each utterance among the frames of the row, shape (utterances,).
-        frames: number of frames of the row.
+        count: number of frames of the row.
         warps: VTLN factor of each utterance.
         noise: source of the dithering noise of the frames, a dataclass whose ``start`` is the first frame.
 
@@ -38,7 +38,7 @@ def compute_row(
     # Neighboring utterances with the same VTLN factor are computed together.
     size, shift = module.options.window_size, module.options.window_shift
     block_starts = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
-    bounds = [0, *first_frames[block_starts[1:]].tolist(), frames]
+    bounds = [0, *first_frames[block_starts[1:]].tolist(), count]
     blocks = [
         module(
             samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=replace(noise, start=first)

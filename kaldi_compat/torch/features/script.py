@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 
 def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> nn.Module:
-    """Return the module that ``torch.jit.script`` compiles in place of a module.
+    """Return the module that ``torch.jit.script`` compiles in place of ``module``.
 
     Args:
         module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their
@@ -36,7 +36,7 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
 
 
 def _is_root() -> bool:
-    """Return True if ``torch.jit.script`` was called with the prepared module, not with a module that contains it."""
+    """Return True if ``torch.jit.script`` was called with the module that it is preparing, not with a larger one."""
     prepare = "call_prepare_scriptable_func_impl"  # Function of torch that calls itself for submodules.
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name != prepare:
@@ -62,7 +62,7 @@ class ScriptableTwin(nn.Module):
         self.train(module.training)  # torch.jit.freeze refuses submodules in training mode.
 
     def __prepare_scriptable__(self) -> nn.Module:
-        """Return the module that ``torch.jit.script`` compiles: a new twin, or this twin within a larger model."""
+        """Return the module to compile: this twin within a larger model, or else a new twin of the original module."""
         if _is_root():
             original: Any = self._original[0]
             prepared: nn.Module = original.__prepare_scriptable__()
@@ -160,7 +160,7 @@ def _follow_device(graph: Any) -> None:
 
 
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
-    """Replace the constant devices in a block of a graph with ``device``, and move its constant tensors there."""
+    """Replace constant devices in a block and its inner blocks with ``device``, and move constant tensors there."""
     for node in list(block.nodes()):
         for inner_block in node.blocks():
             _replace_devices(graph, inner_block, device)

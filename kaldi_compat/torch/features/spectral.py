@@ -94,8 +94,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         Raises:
             OptionError: the FFT has an odd number of points.
         """
-        # Samples in a frame, samples from frame to frame, and points of the FFT. The sizes are stored as integers, so
-        # that torch.compile does not trace the code that computes them.
+        # The frame length and the frame shift in samples, and the number of points of the FFT are stored as integers,
+        # so that torch.compile does not trace the code that computes them.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
@@ -165,8 +165,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Args:
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), an
-                :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 is computed in
-                float64, everything else in float32.
+                :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 samples are
+                computed in float64, and all other types in float32.
             lengths: number of samples in each row of (B, T), a tensor or a list. The samples after a row's length are
                 ignored. For a GPU, pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the
                 GPU.
@@ -193,28 +193,28 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing), generator)
 
     def _compute_frames(self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None) -> Tensor:
-        """Compute the features (..., dim) of frames of audio. The features of a frame depend on no other frame.
+        """Compute the features (..., dim) of frames of audio. The features of a frame do not depend on other frames.
 
         Args:
             frames: samples on Kaldi's scale, shape (..., window_size).
             noise: standard normal noise of the shape of ``frames``, which ``options.dither`` scales; None for no noise.
             filter_bank: mel weights (..., fft_bins, num_mel_bins) for VTLN; None for the weights of the module.
         """
-        options, energy = self.options, None
+        options, log_energy = self.options, None
         if noise is not None:
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - frames.mean(-1, keepdim=True)
         if self._needs_energy(raw=True):
-            energy = compute_log_energy(frames)
+            log_energy = compute_log_energy(frames)
         if options.preemphasis_coefficient != 0:
             frames = preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
-            energy = compute_log_energy(frames, self._windowed_energy_floor)
+            log_energy = compute_log_energy(frames, self._windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_remainder) if self.dft == "matmul" else None
         spectrum = compute_spectrum(frames, self.points, matrix)
-        return self.features_of_energies(self.energies(spectrum, filter_bank), energy)
+        return self.features_of_energies(self.energies(spectrum, filter_bank), log_energy)
 
     def _make_exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""
@@ -227,7 +227,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio. With lengths, also return the number of frames of each row.
 
-        The exact engine computes the features of an array.
+        If the samples are an array, the exact engine computes the features.
         """
         samples, lengths, warps, tracing = audio
         if isinstance(samples, Tensor):
@@ -274,7 +274,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
-        count, counts = self._count_frames(samples.shape[-1]), None
+        count, counts, host_counts = self._count_frames(samples.shape[-1]), None, None
         if lengths is not None:
             host_counts = self._count_frames(lengths)
             lengths, counts = to_device(lengths, samples.device), to_device(host_counts, samples.device)
@@ -285,18 +285,12 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:
-            # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
-            is_valid = None
-            if lengths is not None:
-                is_valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
-            if tracing.traced and is_valid is None and not isinstance(generator, torch.Generator | None):
-                # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
-                is_valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
-            noise = make_frame_noise(frames, is_valid, generator)
+            is_extended = tracing.traced and not isinstance(generator, torch.Generator | None)
+            noise = make_frame_noise(frames, _mask_frames(frames, host_counts, count, is_extended), generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if tracing.traced:
-            # Not a slice, because exporters mishandle its size, which would be a minimum of two symbols.
+            # A slice would have the minimum of two symbols as its size, which exporters mishandle.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_padding(features, counts), counts)
 
@@ -341,14 +335,26 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.tensor(samples)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
-        """Check the lengths, and move them to the device of the samples, except lengths on the CPU in eager mode."""
+        """Check lengths, and move them to the device of the samples. In eager mode, lengths on the CPU stay there."""
         if isinstance(samples, np.ndarray):
             return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
             return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
-        counts: Any = check_lengths(lengths, samples, -1, AudioError)
-        return counts.to(samples.device)
+        checked_lengths: Any = check_lengths(lengths, samples, -1, AudioError)
+        return checked_lengths.to(samples.device)
+
+
+def _mask_frames(frames: Tensor, counts: Tensor | None, count: int, is_extended: bool) -> Tensor | None:
+    """Return a mask (rows, frames) of the frames (rows, frames, size) that consume Kaldi's noise; None for all frames.
+
+    ``counts`` (rows,) is the number of valid frames of each row, or None without lengths. The mask is on the device of
+    ``counts``, because Kaldi's noise reads the mask on the CPU and would wait for a GPU. If ``is_extended``, a recorded
+    call has cut additional frames after the ``count`` frames of the audio.
+    """
+    if counts is not None:
+        return torch.arange(frames.shape[-2]).to(counts.device) < counts.unsqueeze(-1)
+    return (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1]) if is_extended else None
 
 
 def _to_array(samples: Tensor) -> Any:
@@ -364,8 +370,8 @@ def _is_exported() -> bool:
 def _keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next block, instead of returning it to the system.
 
-    glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. So one large
-    block is allocated and freed here, without being written. This saves a third of the time of undithered features.
+    glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. So 16 MiB
+    are allocated and freed here, without being written. This saves a third of the time of undithered features.
     """
     torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
 

@@ -40,7 +40,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute the power spectrum. With ``return_raw_fft``, return the numbers of the FFT in Kaldi's order.
 
-        The order is: real parts of the first and the last bin, then real and imaginary part of each other bin.
+        The order is: the real parts of the first and the last bin, then the real and imaginary parts of each inner bin.
 
         Args:
             spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2). May be overwritten.

@@ -17,14 +17,14 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
     """
-    lags = autocorrelation.movedim(-1, 0)
-    order = len(lags) - 1
-    reversed_lags = lags.flip(0)
-    residual = lags[0]
-    coefficients = lags[:0]
+    by_lag = autocorrelation.movedim(-1, 0)
+    order = len(by_lag) - 1
+    reversed_by_lag = by_lag.flip(0)
+    residual = by_lag[0]
+    coefficients = by_lag[:0]
     for i in range(order):
-        # Coefficients 0 to i - 1 are multiplied by lags i to 1.
-        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / residual
+        # Coefficients 0 to i - 1 are multiplied by the autocorrelations at lags i to 1.
+        reflection = (by_lag[i + 1] + (coefficients * reversed_by_lag[order - i : order]).sum(0)) / residual
         # Kaldi's floor of 1e-5 keeps the residual of a constant signal positive.
         residual = residual * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
@@ -45,7 +45,7 @@ def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Scale C0 or replace C0 with the log energy, and place it in the first or the last column of the cepstra.
+    """Scale C0, or replace C0 with the log energy, and place this coefficient in the first or the last column.
 
     Args:
         cepstra: cepstra (..., num_ceps), with C0 in the first column.

@@ -33,8 +33,8 @@ def compute_spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] 
 def make_dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
     """Return the matrix of the DFT with ``points`` points of zero-padded frames (size,), as two float32 matrices.
 
-    Their sum is exact to 48 bits, because the second matrix is the rounding error of the first. Both are float32, for
-    devices without float64.
+    The sum of both is exact to 48 bits, because the second matrix is the rounding error of the first. Both are float32,
+    for devices without float64.
 
     Returns:
         Two matrices (size, 2 * (points // 2 + 1)). The columns alternate between real and imaginary parts, from the

@@ -26,7 +26,7 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> SeedSource:
-    """Return a function that draws the noise states of ``count`` frames, int32 (count,), for the exact engine."""
+    """Return a function that draws ``rand_r()`` states, int32 (count,), for the noise of the next ``count`` frames."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
@@ -83,7 +83,7 @@ def _get_jumps(pairs: int, device: torch.device) -> Tensor:
 
 
 def _draw_rand_r(states: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
-    """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each state (..., 1) and column of the tables (3, pairs)."""
+    """Return results of ``rand_r()``, 0 to 2^31 - 1, (..., pairs), from states (..., 1) and tables (3, pairs)."""
     # rand_r() joins 11, 10 and 10 bits of three consecutive states of its generator.
     high, middle, low = (torch.addcmul(c, states, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)

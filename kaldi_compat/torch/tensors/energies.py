@@ -32,7 +32,7 @@ def raise_to_power(x: Tensor, exponent: float) -> Tensor:
 
 
 def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
-    """Split a filter bank ``(fft_bins, num_mel_bins)``, mostly zeros, into small, dense matrices of neighboring bands.
+    """Split a sparse filter bank ``(fft_bins, num_mel_bins)`` into small, dense matrices of neighboring bands.
 
     Returns:
         The weights ``(fft_bins, bands)``, where bands of zeros complete the last group; and for each group, the slices

@@ -60,7 +60,7 @@ def cut_frames(
     Args:
         samples: audio of shape (..., T).
         size, shift, snip_edges: as for :func:`count_frames`.
-        lengths: number of valid samples in each row of (B, T), where the audio is reflected instead of at T.
+        lengths: number of valid samples in each row of (B, T). The audio is reflected at this length instead of at T.
         tracing: says whether a compiler or an exporter records the operations on the audio.
 
     Returns:
@@ -94,7 +94,11 @@ def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples of centered frames, reflected at both ends, and ``spare`` more samples. See cut_frames."""
+    """Extend or cut the audio (..., T) to the samples that the frames without ``snip_edges`` cover.
+
+    The additional samples are reflections of the audio, and ``spare`` more reflected samples follow them. For the other
+    arguments, see :func:`cut_frames`.
+    """
     total = samples.shape[-1]
     first = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.

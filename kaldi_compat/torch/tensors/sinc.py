@@ -29,11 +29,11 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, product_type: torch
     # the audio.
     padded = torch.nn.functional.pad(samples, (-filters.first, max(0, filters.first + filters.reach)))
     # A traced model has a single block, because the number of blocks would become a constant of the graph.
-    step = periods if is_traced(samples) else max(1, _BLOCK_SAMPLES // filters.phases)
-    starts = [0] if is_traced(samples) else range(0, max(periods, 1), step)
+    block_periods = periods if is_traced(samples) else max(1, _BLOCK_SAMPLES // filters.phases)
+    starts = [0] if is_traced(samples) else range(0, max(periods, 1), block_periods)
     blocks = []
     for start in starts:
-        block = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]
+        block = padded[..., start * filters.period : (start + block_periods - 1) * filters.period + filters.reach]
         sums = (_gather_taps(block.to(product_type), filters) * weights).sum(-1, dtype=torch.float64)
         blocks.append(sums.to(samples.dtype))
     return torch.cat(blocks, -2).flatten(-2)[..., :count]

@@ -113,6 +113,10 @@ KINDS: dict[str, tuple[Callable[[Asked], None], str]] = {
     "no range in the answer": (lambda at: at.answer(Content_Range=None), "does not send the size"),
     "a range of nonsense": (lambda at: at.answer(Content_Range="bytes x-y/z"), "does not send the size"),
     "a range beyond 64 bits": (lambda at: at.answer(Content_Range=f"bytes 0-9/{10**30}"), "."),
+    "a range of thousands of digits": (
+        lambda at: at.answer(Content_Range=f"bytes 0-9/{'9' * 5000}"),
+        "does not send the size",
+    ),
     "several ranges": (
         lambda at: at.answer(b"--x\r\n\r\n" + at.data, Content_Range=None, Content_Type="multipart/byteranges"),
         "does not send the size",
