@@ -21,7 +21,7 @@ JOIN_SECONDS_INTERRUPTED = 0.1  # The same after a KeyboardInterrupt, when the p
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterator over the entries of a generator that runs in a thread. An error is raised in place of the entry.
+    """Iterator over the entries of a generator that runs in a thread. It ends with the exception of the generator.
 
     The thread refers only to the queues and to the generator ``entries``, which must not refer to the owner of this
     object, so the thread ends when this object is closed or deleted. The queues are SimpleQueues, which a finalizer may
@@ -84,7 +84,7 @@ def _fill_queue(
 ) -> None:
     """Put the entries of a generator into the queue ``items``, then None or the exception that the generator raised.
 
-    Each entry takes a slot from ``free_slots``. The generator is closed early once ``stopped`` is set.
+    Each entry takes a slot from ``free_slots``. Once ``stopped`` is set, the remaining entries are dropped.
     """
     end: BaseException | None = None
     try:

@@ -76,7 +76,7 @@ class WholeReads(Iterator[Any]):
             raise copy(self._error)
 
     def guard_entries(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
-        """Return an iterator over ``entries``. After a failed read, it raises an error again instead of ending."""
+        """Return an iterator over ``entries``. After a failed read, the iterator raises an error instead of ending."""
         self._is_over = False
         iterator = _ClosableChain(entries, self)
         iterator.close = entries.close
@@ -236,12 +236,12 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, form: _Form) -> Iterator[Any]:
-        """Return an iterator over the remaining entries. Entries that are not read yet will have the form ``form``."""
+        """Return an iterator over the remaining entries. Entries that are read from now on have the form ``form``."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.form = form
         first, self._first = self._first, None
-        # A chain, unlike a generator, does not close the entries when a loop is left, so that the next loop can go on.
+        # Leaving a loop over a chain, unlike over a generator, does not close the entries, so the next loop continues.
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
@@ -261,9 +261,9 @@ _Form = Literal["keys", "entries", "blocks"]
 
 
 def _close_entries(entries: Entries) -> None:
-    """Close a generator, unless another thread is running it.
+    """Close a generator, unless another thread is running it, because ``close`` would raise ValueError.
 
-    That thread waits for a command, and ends with the process.
+    That thread is waiting for a command, and ends with the process.
     """
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
@@ -277,13 +277,16 @@ class _State:
     form: _Form = "keys"  # Form in which the caller iterates over the table.
 
     def record_skip(self, warning: str, consequence: str) -> None:
-        """Count a skipped object, and log the warning with the consequence."""
+        """Count a skipped object, and log ``warning`` with its consequence for the reader, such as "skipped"."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With ``p``, a failed command or an unreadable entry after the first causes a warning."""
+    """Yield the entries of an archive as keys and values, or as blocks if ``state.form`` is "blocks".
+
+    With the option ``p``, an unreadable entry after the first, or a failed command, ends the archive with a warning.
+    """
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:
@@ -302,7 +305,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield the entries of a script file as blocks, as keys and values, or as keys with functions that load values."""
+    """Yield a script file's entries in the form ``state.form``. Among blocks, some entries are keys and values."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
@@ -310,21 +313,21 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         splitter = LineSplitter(source.name)
         read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
         scan = codec.create_scan()
-        blocks = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
+        block_loader = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
         for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.
                 raise FormatError(BINARY_SCRIPT, file=source.name)
-            at = 0
-            while at < len(lines):
+            index = 0  # Index of the next line to read.
+            while index < len(lines):
                 block = None  # Release the memory of the previous block before the next block is read.
                 form = state.form
-                if blocks is not None and form != "keys" and not splitter.blank:
-                    block = blocks.load(lines, at, BLOCK_BYTES if form == "blocks" else ENTRY_BYTES)
+                if block_loader is not None and form != "keys" and not splitter.blank:
+                    block = block_loader.load(lines, index, BLOCK_BYTES if form == "blocks" else ENTRY_BYTES)
                 if block is None:
-                    yield from filter(None, map(read_line, splitter.split(lines[at])))
-                    at += 1
+                    yield from filter(None, map(read_line, splitter.split(lines[index])))
+                    index += 1
                 else:
-                    at += len(block)
+                    index += len(block)
                     splitter.skip_lines(len(block))
                     yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
@@ -339,10 +342,10 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
 ) -> Item | _Later | None:
-    """Return the entry that a line of a script file names, or None if the entry is skipped.
+    """Load the entry of a line of a script file. If the option ``p`` (``permissive``) skips the entry, return None.
 
-    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``. Without
-    this option, a value in the form "keys" is not loaded yet.
+    ``line`` is a key and an rxfilename, or the error of an invalid line. If ``state.form`` is "keys", the caller loads
+    the value later, except with the option ``p``, which has to know whether the value is readable.
     """
     try:
         if isinstance(line, FormatError):
