@@ -6,7 +6,7 @@ Source: ``ConvertAlignment`` in Kaldi's ``src/hmm/hmm-utils.cc``.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -134,13 +134,13 @@ class AlignmentConverter:
         ids_of_versions = _interleave_versions(versions, sizes)
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
-    def _convert_usable_alignments(self, frames: AlignedFrames, usable: Mask) -> Converted:
-        """Convert the alignments that the mask ``usable`` selects. All others get no frames, and are not short."""
+    def _convert_usable_alignments(self, frames: AlignedFrames, is_usable: Mask) -> Converted:
+        """Convert the alignments in the mask ``is_usable``. The result has no frames and no flags for the others."""
         sizes = np.diff(frames.bounds)
-        converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
-        lengths, is_short = np.zeros_like(sizes), np.zeros_like(usable)
-        lengths[usable], is_short[usable] = np.diff(converted.bounds), converted.is_short
-        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), is_short)
+        converted = self.convert_many(frames.ids[np.repeat(is_usable, sizes)], np.cumsum([0, *sizes[is_usable]]))
+        lengths, is_short = np.zeros_like(sizes), np.zeros_like(is_usable)
+        lengths[is_usable], is_short[is_usable] = np.diff(converted.bounds), converted.is_short
+        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(is_usable), is_short)
 
     def _map_phones(self, phones: Integers) -> Integers:
         """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
@@ -183,7 +183,7 @@ class AlignmentConverter:
         """Return the new transition-ids of all alignments, concatenated.
 
         ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
-        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path; any other gets a random path.
+        :meth:`_find_first_ids`. A phone with another length or topology than before gets a random path.
         """
         keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
@@ -192,8 +192,10 @@ class AlignmentConverter:
         if not keeps_path.all():
             changed_phones = np.flatnonzero(~keeps_path).tolist()
             paths = [step for i in changed_phones for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
+            # A step is the HMM state of a frame, and the index of the transition in this state.
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
-            steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, transitions, np.array(paths, np.int32)
+            steps[is_old] = np.column_stack((states, transitions))
+            steps[~is_old] = paths
             states, transitions = steps.T
         phone_indices = np.repeat(np.arange(len(phones)), lengths)
         result: Integers = first_ids[phone_indices, states] + transitions
@@ -202,24 +204,22 @@ class AlignmentConverter:
         return result
 
     def _find_changed_topologies(self, old_phones: Integers, new_phones: Integers) -> Mask:
-        """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
+        """Return True for each phone whose old and new HMM differ, (phones,). Warn only of the first difference."""
         # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
         pairs, indices = np.unique(old_phones.astype(np.int64) << 32 | new_phones, return_inverse=True)
-        is_other = [
+        is_changed = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
         ]
-        if any(is_other) and not self._has_warned:
+        if any(is_changed) and not self._has_warned:
             logger.warning("Topology mismatch detected; automatically converting. Won't warn again.")
             self._has_warned = True
-        return np.array(is_other, bool)[indices]
+        return np.array(is_changed, bool)[indices]
 
     def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
         """Return the first transition-id of each HMM state of each phone in its context: (phones, states).
 
         ``owners`` (phones,) has the index of the alignment of each phone. Contexts do not cross the ends of alignments.
-
-        Raises:
-            FormatError: the topology lacks a phone, the tree has no pdf, or the model lacks a state.
+        Raise FormatError if the topology lacks a phone, the tree has no pdf for a phone, or the model lacks a state.
         """
         width = self.tree.width
         # Put zeros between the alignments, so that no window has phones of two alignments.
@@ -261,7 +261,7 @@ class AlignmentConverter:
 
 
 def _number_windows(windows: Integers) -> Indices:
-    """Return an integer for each window of phones. Equal windows have equal integers."""
+    """Return an integer for each of ``windows`` (windows, width). Only equal windows have equal integers."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
         if codes.max(initial=0) >= 1 << 31:  # Renumber the codes, so that the next product cannot overflow.
@@ -343,43 +343,46 @@ class _RandomPaths:
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
-        # Maps an HMM to the results of _find_states_with_paths for 0, 1, 2, ... frames.
+        # Maps the index of an HMM to the results of _find_states_with_paths for 0, 1, 2, ... frames.
         self._start_states: dict[int, list[frozenset[int]]] = {}
-        # Maps an HMM, a state and a number of frames to the result of _find_transitions_to_end.
+        # Maps the index of an HMM, a state and a number of frames to the result of _find_transitions_to_end.
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
-        """Return a random path of ``length`` frames through the HMM of a phone.
+        """Return a random path of ``length`` frames through the HMM of a phone. Raise FormatError if there is none.
 
-        The path has a pair for each frame: the HMM state, and the index of the transition in the state.
-
-        Raises:
-            FormatError: the phone has no path of ``length`` frames.
+        The path has a pair for each frame: the number of the HMM state, and the index of the transition in the state.
         """
         entry = self._topology.entry(phone)
-        path, number, num_left = [], 0, length
+        path, number, num_frames = [], 0, length
         while number != len(entry) - 1:
-            choices = self._find_transitions_to_end(phone, number, num_left)
+            choices = self._find_transitions_to_end(phone, number, num_frames)
             if not choices:
                 raise FormatError(f"phone {phone} has no path of {length} frames: check the topology of the new model")
             index, target = choices[int(len(choices) * self._random.random())]
             if entry[number].forward_pdf_class != NO_PDF:
                 path.append((number, index))
-                num_left -= 1
+                num_frames -= 1
             number = target
         return path
 
-    def _find_transitions_to_end(self, phone: int, number: int, num_left: int) -> list[tuple[int, int]]:
-        """Return (index, target) of each transition that starts a path of ``num_left`` frames from state ``number``."""
-        key = self._topology.entry_of[phone], number, num_left
+    def _find_transitions_to_end(self, phone: int, number: int, num_frames: int) -> list[tuple[int, int]]:
+        """Return (index, target) of the transitions of state ``number`` that can begin a path to the final state.
+
+        The path has exactly ``num_frames`` frames, including the frame of this transition if the state emits frames.
+        """
+        key = self._topology.entry_of[phone], number, num_frames
         if key not in self._choices:
             state = self._topology.entry(phone)[number]
-            usable = self._find_states_with_paths(phone, num_left - (state.forward_pdf_class != NO_PDF))
-            self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in usable]
+            targets = self._find_states_with_paths(phone, num_frames - (state.forward_pdf_class != NO_PDF))
+            self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in targets]
         return self._choices[key]
 
     def _find_states_with_paths(self, phone: int, num_frames: int) -> frozenset[int]:
-        """Return the states of a phone from which a path of exactly ``num_frames`` frames leads to the final state."""
+        """Return the states of a phone from which a path of exactly ``num_frames`` frames leads to the final state.
+
+        The result is empty if ``num_frames`` is negative.
+        """
         entry = self._topology.entry(phone)
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
         while len(by_length) <= num_frames:
@@ -387,9 +390,11 @@ class _RandomPaths:
             # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
             for _ in entry:
                 for index, state in enumerate(entry):
-                    emits = state.forward_pdf_class != NO_PDF
-                    following = states if not emits else by_length[-1] if by_length else ()
-                    if any(target in following for target, _ in state.transitions):
+                    if state.forward_pdf_class == NO_PDF:
+                        next_states: Collection[int] = states
+                    else:
+                        next_states = by_length[-1] if by_length else ()
+                    if any(target in next_states for target, _ in state.transitions):
                         states.add(index)
             by_length.append(frozenset(states))
         return by_length[num_frames] if num_frames >= 0 else frozenset()

@@ -98,6 +98,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         for k, (left, right) in enumerate(itertools.pairwise(sizes)):
             if abs(off_diagonal[k]) <= epsilon * (left + right):
                 off_diagonal[k] = 0.0
+        # Rows `start` to `end - 1` are the last block of several rows in which no off-diagonal element is 0.
         end = dim
         while end > 1 and off_diagonal[end - 2] == 0:
             end -= 1
@@ -112,7 +113,10 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
-    """Run one QR step with a Wilkinson shift on rows ``start`` to ``end - 1`` of the matrix in :func:`_diagonalize`."""
+    """Run one QR step with a Wilkinson shift on rows ``start`` to ``end - 1`` of the matrix in :func:`_diagonalize`.
+
+    ``diagonal``, ``off_diagonal`` and ``rows`` are changed in place.
+    """
     half = (diagonal[end - 2] - diagonal[end - 1]) / 2
     scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
     half, corner = half / scale, off_diagonal[end - 2] / scale

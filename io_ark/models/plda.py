@@ -180,7 +180,8 @@ class Plda:
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
             num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
-            normalize_length: True to scale each vector to the length that the model expects. ``mean`` becomes NaN.
+            normalize_length: True to scale each vector to the length that the model expects. A vector that equals
+                ``self.mean`` becomes NaN.
             simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
         Returns:

@@ -122,7 +122,7 @@ class HmmTopology:
         """Check that each phone has a valid HMM.
 
         Raises:
-            FormatError: a phone has no HMM, or an HMM is invalid or belongs to no phone.
+            FormatError: the topology is empty, a phone has no HMM, or an HMM is invalid or belongs to no phone.
         """
         if not self.entries or not self.phones:
             raise FormatError("the topology is empty: add an entry for each phone")
@@ -136,7 +136,7 @@ class HmmTopology:
 
 
 def _check_entry(entry: TopologyEntry) -> None:
-    """Raise FormatError if the states ``entry`` are not a valid HMM."""
+    """Raise FormatError if an HMM lacks an emitting or final state, or has invalid transitions or pdf-classes."""
     last = len(entry) - 1
     if last < 1:
         raise FormatError("an HMM needs an emitting state and a final state: add a state")

@@ -228,13 +228,9 @@ class TransitionModel:
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
     def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
-        """Return the transition-state of each tuple.
+        """Return the transition-states (...) of ``tuples`` (..., 4), whose columns are those of ``self.tuples``.
 
-        Args:
-            tuples: integers (..., 4): phone, HMM state, forward pdf and self-loop pdf.
-
-        Returns:
-            Transition-states (...), counted from 1.
+        Transition-states are counted from 1.
 
         Raises:
             FormatError: the model has no state for a tuple.

@@ -132,14 +132,14 @@ class ContextDependency:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
         reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
-        moving = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
-        while len(moving):
-            node = reached[moving]
-            value = events[moving, nodes.keys[node]] - nodes.firsts[node]
+        indices = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
+        while len(indices):
+            node = reached[indices]
+            value = events[indices, nodes.keys[node]] - nodes.firsts[node]
             is_inside = (value >= 0) & (value < nodes.sizes[node])
             child = nodes.children[np.where(is_inside, nodes.starts[node] + value, 0)]
-            reached[moving] = child = np.where(is_inside, child, nodes.otherwise[node])
-            moving = moving[child >= 0]
+            reached[indices] = child = np.where(is_inside, child, nodes.otherwise[node])
+            indices = indices[child >= 0]
         return -2 - reached  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
 
     @cached_property
@@ -224,7 +224,7 @@ class _Nodes(NamedTuple):
 
 
 def _select_child(node: Table | Split, value: int) -> EventMap | None:
-    """Return the child of a node for a value of the node's key; None if the node has no child for the value."""
+    """Return the child of a node for a value of the node's key, or None if the node has no child for the value."""
     if isinstance(node, Split):
         return node.yes if value in node.value_set else node.no
     return node.children[value] if 0 <= value < len(node.children) else None
