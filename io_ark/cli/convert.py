@@ -91,14 +91,11 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write`` (None: to a Kaldi table). Print the numbers of converted and failed values.
+    """Write values with ``write``, or to a Kaldi table if ``write`` is None. Print how many were converted and failed.
 
     ``values`` yields each key with its value, or with an error, which is printed and counts as failed. Return the exit
-    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers.
-
-    Raises:
-        FormatError: there are no values, or none can be converted.
-        WriteError: the target cannot be written to.
+    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers. Raise
+    FormatError if no value can be converted, and WriteError if the target cannot be written to.
     """
     first = next(values, None)
     if first is None:
@@ -108,7 +105,7 @@ def _convert_values(
         raise FormatError(reason, file=arguments.source)
     # The option of the frame shift is in milliseconds.
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
-    converted = failed = 0
+    converted_count = failed_count = 0
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
@@ -122,19 +119,19 @@ def _convert_values(
                         if write is not None:
                             _add_key(key, keys, arguments.source)
                         write_array(key, value)
-                        converted += 1
-                    except (FormatError, KeyFormatError) as refused:
-                        error = refused
-                    except OSError as refused:
-                        if refused.errno != errno.ENAMETOOLONG:
+                        converted_count += 1
+                    except (FormatError, KeyFormatError) as value_error:
+                        error = value_error
+                    except OSError as system_error:
+                        if system_error.errno != errno.ENAMETOOLONG:
                             raise
                         advice = "is too long for the name of a file: shorten the key, or choose another format"
                         error = FormatError(f"the key {advice}", key=key)
                 if error is not None:
-                    failed += 1
+                    failed_count += 1
                     error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
-            if not converted:
+            if not converted_count:
                 raise FormatError("no entry could be converted: nothing was written", file=arguments.source)
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
@@ -144,10 +141,12 @@ def _convert_values(
             reason = "the format needs a regular file, not a pipe: name a file"
         raise WriteError(f"cannot be written to: {reason}", file=arguments.target) from error
     if arguments.json:
-        print_json({"source": arguments.source, "target": arguments.target, "converted": converted, "failed": failed})
+        counts = {"converted": converted_count, "failed": failed_count}
+        print_json({"source": arguments.source, "target": arguments.target, **counts})
     else:
-        print(f"{arguments.target}: {format_count(converted, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
-    return int(failed > 0)
+        counts_text = f"{format_count(converted_count, 'entry', 'entries')}, {failed_count} failed"
+        print(f"{arguments.target}: {counts_text}", file=sys.stderr)
+    return int(failed_count > 0)
 
 
 def _add_key(key: str, keys: set[str], source: str) -> None:
@@ -177,12 +176,12 @@ def _check_array(value: Any, source: str, key: str) -> None:
 
 
 def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
-    """Raise FormatError for -inf or -nan in an array, or a scalar inf or nan, which readers of text do not accept."""
+    """Raise FormatError for a number that no reader of text archives accepts: -inf, -nan, or a scalar inf or nan."""
     if array.dtype.kind != "f":
         return
-    refused = ~np.isfinite(array) & (np.signbit(array) if array.ndim else True)
-    if refused.any():
-        number = array[refused][0]
+    is_unreadable = ~np.isfinite(array) & (np.signbit(array) if array.ndim else True)
+    if is_unreadable.any():
+        number = array[is_unreadable][0]
         name = f"{'-' if np.signbit(number) else ''}{'nan' if np.isnan(number) else 'inf'}"
         advice = "choose a binary archive such as ark:FILE"
         raise FormatError(f"has the number {name}, which no reader of text accepts: {advice}", key=key)
@@ -191,10 +190,8 @@ def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of a table: arrays, other objects, or the errors of unreadable entries.
 
-    For a file with a single model, the names and arrays of the model are yielded instead.
-
-    Raises:
-        FormatError: the file has a single array or number, which has no key, or a model has no arrays.
+    For a file with a single model, the names and arrays of the model are yielded instead. Raise FormatError if a model
+    has no arrays, or if the file has a single array or number, which has no key.
     """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value

@@ -109,13 +109,10 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
 
 
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
-    """Return the entry of ``key`` in the table ``name``.
+    """Return the entry of ``key`` in the table ``name``. Raise MissingKeyError if the table does not have the key.
 
-    An archive is read up to the entry. If the table is a script file, only the object of the key is read.
-
-    Raises:
-        MissingKeyError: the table does not have the key.
-        ArkError: the table or the entry cannot be read.
+    An archive is read up to the entry. If the table is a script file, only the object of the key is read. Raise
+    ArkError if the table or the entry cannot be read.
     """
     table = parse_table(name)
     errors: list[ArkError] = []
@@ -153,11 +150,8 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
     """Yield the entries of an archive, or the single object of a file.
 
     An unreadable entry is yielded with its error, and is the last entry. If ``info_only`` is true, only kinds and
-    shapes are read.
-
-    Raises:
-        ArkError: the file has the format of another program, or its first key is unreadable, so the file may not be an
-            archive.
+    shapes are read. Raise ArkError if the file has the format of another program, or if its first key is unreadable,
+    because the file may then not be an archive.
     """
     refuse_foreign_file(source, "ark")
     recorder, codec = _make_codecs(info_only)

@@ -34,10 +34,8 @@ def head(arguments: argparse.Namespace) -> int:
 def grep(arguments: argparse.Namespace) -> int:
     """Print a line for each entry whose key matches a pattern (with ``--invert``: does not match).
 
-    Return 1 if no entry is selected or a printed entry is unreadable, and 0 otherwise.
-
-    Raises:
-        SpecifierError: the pattern is not a regular expression.
+    Return 1 if no entry is selected or a printed entry is unreadable, and 0 otherwise. Raise SpecifierError if the
+    pattern is not a regular expression.
     """
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)

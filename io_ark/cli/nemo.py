@@ -42,11 +42,8 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
     """Yield the key of each utterance of a data directory, and the JSON object that describes it in NeMo's manifest.
 
     An utterance without a readable recording, with times outside its recording, or without a line in an existing file
-    ``text`` yields an error instead of an object.
-
-    Raises:
-        MissingFileError: the directory has no ``wav.scp``.
-        FormatError: a recording is not a separate file, or a segment has a channel.
+    ``text`` yields an error instead of an object. Raise MissingFileError if the directory has no ``wav.scp``, and
+    FormatError if a recording is not a separate file, or a segment has a channel.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
         problem = "is a file" if os.path.isfile(source) else "has no wav.scp"
@@ -151,8 +148,7 @@ def _measure_audio(
 def write_manifest(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends a line of JSON.
 
-    Raises:
-        FormatError: raised by ``write_item``: an item has a string that is not valid UTF-8. The error names the key.
+    The function raises a FormatError that names the key if an item has a string that is not valid UTF-8.
     """
     with path.open("wb") as file:
 
