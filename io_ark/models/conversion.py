@@ -121,6 +121,7 @@ class AlignmentConverter:
         if not segments.complete.all():
             return self._convert_usable_alignments(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last_shift = self._map_phones(segments.phones), self.subsampling - 1
+        # The alignments are converted once for each shift. These conversions are called versions.
         shifts = range(last_shift, -1, -1) if self.repeat_frames else (last_shift,)
         lengths, short_masks = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short_masks, axis=0)
@@ -135,7 +136,7 @@ class AlignmentConverter:
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
     def _convert_usable_alignments(self, frames: AlignedFrames, is_usable: Mask) -> Converted:
-        """Convert the alignments in the mask ``is_usable``. The result has no frames and no flags for the others."""
+        """Convert only the alignments in the mask ``is_usable``. The others get no frames, and False in both masks."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(is_usable, sizes)], np.cumsum([0, *sizes[is_usable]]))
         lengths, is_short = np.zeros_like(sizes), np.zeros_like(is_usable)
@@ -277,10 +278,10 @@ def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int
     The phones that lack frames take turns. A phone takes one frame from the nearest phone that can spare a frame, where
     the distance is the number of frames between the two phones. In a tie, the earlier phone gives the frame.
     """
-    lacking = [i for i, min_length in enumerate(min_lengths) if lengths[i] < min_length]
+    receivers = [i for i, min_length in enumerate(min_lengths) if lengths[i] < min_length]
     donors = [i for i, min_length in enumerate(min_lengths) if lengths[i] > min_length]
-    while lacking:
-        for i in lacking:
+    while receivers:
+        for i in receivers:
             if not donors:
                 return None
             position = bisect(donors, i)
@@ -292,7 +293,7 @@ def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int
             lengths[donor] -= 1
             if lengths[donor] == min_lengths[donor]:
                 del donors[nearest]
-        lacking = [i for i in lacking if lengths[i] < min_lengths[i]]
+        receivers = [i for i in receivers if lengths[i] < min_lengths[i]]
     return lengths
 
 
@@ -315,26 +316,27 @@ def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices])
     return interleaved
 
 
-def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mask) -> None:
+def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, is_selected: Mask) -> None:
     """Move the self-loops of each state from before to after the transition to the next state, or back, in place.
 
     ``ids`` (frames,) are the transition-ids of concatenated phones, and ``bounds`` (phones + 1,) are the first frame of
-    each phone and the total number of frames. ``chosen`` (phones,) is True for the phones whose self-loops move.
+    each phone and the total number of frames. ``is_selected`` (phones,) is True for the phones whose self-loops move.
     """
-    if not chosen.any():
+    if not is_selected.any():
         return
     states, is_leaving = model.maps.state[ids], ~model.maps.is_self_loop[ids]
     is_run_start = np.append(True, states[1:] != states[:-1])
     is_run_start[bounds[:-1]] = True
     visit_starts = np.flatnonzero(is_run_start)
+    # Successive visits to one state are separated by their transitions, which precede or follow the self-loops.
     loops_follow = np.repeat(is_leaving[visit_starts], np.diff(np.append(visit_starts, len(ids))))
     is_run_start |= is_leaving & loops_follow
     is_run_start[1:] |= is_leaving[:-1] & ~loops_follow[1:]
     # A run is the frames of one visit to a state: its self-loops, and the transition to the next state. All self-loops
     # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
     run_starts = np.flatnonzero(is_run_start)
-    is_chosen = np.repeat(chosen, np.diff(bounds))[run_starts]
-    first_frames, last_frames = run_starts[is_chosen], np.append(run_starts[1:], len(ids))[is_chosen] - 1
+    moves = np.repeat(is_selected, np.diff(bounds))[run_starts]
+    first_frames, last_frames = run_starts[moves], np.append(run_starts[1:], len(ids))[moves] - 1
     ids[first_frames], ids[last_frames] = ids[last_frames], ids[first_frames]
 
 
@@ -384,17 +386,17 @@ class _RandomPaths:
         The result is empty if ``num_frames`` is negative.
         """
         entry = self._topology.entry(phone)
-        by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
-        while len(by_length) <= num_frames:
-            states = set() if by_length else {len(entry) - 1}
+        states_by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
+        while len(states_by_length) <= num_frames:
+            states = set() if states_by_length else {len(entry) - 1}
             # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
             for _ in entry:
                 for index, state in enumerate(entry):
                     if state.forward_pdf_class == NO_PDF:
                         next_states: Collection[int] = states
                     else:
-                        next_states = by_length[-1] if by_length else ()
+                        next_states = states_by_length[-1] if states_by_length else ()
                     if any(target in next_states for target, _ in state.transitions):
                         states.add(index)
-            by_length.append(frozenset(states))
-        return by_length[num_frames] if num_frames >= 0 else frozenset()
+            states_by_length.append(frozenset(states))
+        return states_by_length[num_frames] if num_frames >= 0 else frozenset()

@@ -111,6 +111,7 @@ class Lda:
         weighted_means = means * np.sqrt([[len(group)] for group in groups])
         within = deviations.T @ deviations / num_vectors
         between = weighted_means.T @ weighted_means / num_vectors
+        # The first argument is equal to factor * total + (1 - factor) * within, because total is within + between.
         linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
         # Use double precision. In single precision, the last digit would depend on the order in which BLAS adds.
         offset = 0 - linear.astype(np.float64) @ center

@@ -137,6 +137,7 @@ class Plda:
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
             "is: %s", format_vector(values),
         )  # fmt: skip
+        # Express the model's covariances in the basis of these eigenvectors, in which their sum is the unit matrix.
         rotation = vectors_of_variance.T
         within, between = ((rotation * share) @ rotation.T for share in (1 / (1 + self.psi), self.psi / (1 + self.psi)))
         for i, (value, within_variance, between_variance) in enumerate(

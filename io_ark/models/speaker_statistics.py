@@ -157,14 +157,10 @@ class PldaStatistics:
 
 
 def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64, Float64]:
-    """Return the transform to a unit within-speaker covariance and a diagonal between-speaker covariance.
+    """Return the transform to a unit within-speaker covariance and a diagonal between-speaker covariance, and ``psi``.
 
-    Returns:
-        transform: (dim, dim): transform of column vectors.
-        psi: (dim,): between-speaker variances after the transform, from the largest to the smallest.
-
-    Raises:
-        FormatError: the within-speaker covariance is singular.
+    The transform (dim, dim) applies to column vectors. ``psi`` (dim,) has the between-speaker variances after the
+    transform, in descending order of their absolute values. Raise FormatError if ``within`` is singular.
     """
     try:
         whitening = _invert_covariance(np.linalg.cholesky(within))

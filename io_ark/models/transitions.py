@@ -162,7 +162,7 @@ class TransitionModel:
         """Return ``ids`` as an int64 array, after checking that they are transition-ids.
 
         Raises:
-            FormatError: an integer is below ``minimum``, or is not a transition-id of this model.
+            FormatError: an integer is below ``minimum``, or greater than the largest transition-id of this model.
         """
         array = np.asarray(ids, np.int64)
         if array.size and not minimum <= array.min() <= array.max() <= self.num_transition_ids:
