@@ -59,7 +59,10 @@ class _Pause:
     _next: int = 1  # Value of `remaining` after the next failed scan.
 
     def record_scan(self, scanned: Scanned | None) -> None:
-        """After a failed scan (None), start a pause and lengthen the next one. Otherwise, reset the next one to 1."""
+        """Start a pause after a failed scan (None), and make the next pause longer.
+
+        After a successful scan, the next pause has one object again.
+        """
         if scanned is None:
             self.remaining = self._next
             self._next = min(8 * self._next, _MAX_PAUSE_OBJECTS)
@@ -171,16 +174,16 @@ class BlockLoader:
     Args:
         scan: reader of blocks of objects at given offsets. If None, :meth:`load` always returns None.
         files: cache of open files.
-        largest: maximum bytes of a file with a single object that is read here. The codec reads larger files.
+        max_file_bytes: maximum bytes of a file with a single object that is read here. The codec reads larger files.
         memory: memory for files with a single object. By default, every block gets new memory.
     """
 
     def __init__(
-        self, scan: Scan | None, files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
+        self, scan: Scan | None, files: OpenFiles, max_file_bytes: int = sys.maxsize, memory: FileMemory | None = None
     ) -> None:
         self._scan = scan
         self._files = files
-        self._largest = largest
+        self._max_file_bytes = max_file_bytes
         self._memory = FileMemory() if memory is None else memory
         self._source: FileSource | None = None
         self._path = b""
@@ -238,14 +241,14 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
-        """Read the files that lines from ``lines[first]`` on name, as many as fit, into one array, and scan the array.
+        """Read the files of successive lines, from ``lines[first]`` on, into one array until it is full, and scan it.
 
         Return None if the codec must read the first file, for example because the file is too large or not regular.
         """
         assert self._scan is not None
         memory, file_bytes = self._memory, self._scan.file_bytes
         size = _measure_regular_file(os.fsdecode(lines[first].partition(b" ")[2]))
-        if not 0 <= size <= self._largest:
+        if not 0 <= size <= self._max_file_bytes:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
         contents_end = np.zeros(1, np.int64)  # Number of used bytes, which each call of C increases.
@@ -258,8 +261,8 @@ class BlockLoader:
             if joined_lines.count(b"\0") >= len(batch):
                 break
             count = NATIVE.get_function("ark_read_files")(
-                joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
-                contents, len(contents), bounds, contents_end,
+                joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._max_file_bytes, memory.lead,
+                memory.alignment, contents, len(contents), bounds, contents_end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]
             all_bounds.append(bounds[:count].copy())

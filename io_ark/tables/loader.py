@@ -46,11 +46,8 @@ def read_target(
 ) -> Any:
     """Read the object at a parsed rxfilename, or the rows and columns ``selection`` of the object.
 
-    ``files`` is a cache of open files, or None to open the file for this call only.
-
-    Raises:
-        ArkError: the object cannot be opened or read.
-        PipeError: the command failed before the object was complete.
+    ``files`` is a cache of open files, or None to open the file for this call only. Raise ArkError if the object cannot
+    be opened or read, such as PipeError if the command failed before the object was complete.
     """
     with open_input(target, access, files) as opened:  # If the object is complete, a failed command only warns.
         try:
@@ -66,8 +63,7 @@ def read_target(
 def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
     """Return the absolute path, or the URL, of a script file's folder. Return None if ``relative_to`` is None.
 
-    Raises:
-        SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
+    Raise SpecifierError if ``relative_to`` is neither None nor "script", or if ``script`` is not a file or URL.
     """
     if relative_to is None:
         return None

@@ -30,15 +30,12 @@ Identity = tuple[int, int]  # device and inode of a file
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
-    """Refuse output tables that replace an input or share a file, and output files that replace an input's archive.
+    """Raise SpecifierError if an output would destroy an input or another output.
 
-    ``outputs`` holds wspecifiers and wxfilenames, and ``inputs`` rspecifiers and rxfilenames. As in Kaldi, an output
-    that is a single file may replace an input, because all inputs are read before the file is written. The file must
-    not be an archive from which an object is read, because the other objects would be lost.
-
-    Raises:
-        SpecifierError: a table to write is an input or shares a file with another table, or a file to write is an
-            archive from which an object is read.
+    A table to write must not be an input, or share a file with another table. As in Kaldi, a single file may replace an
+    input, because all inputs are read before the file is written. The file must not be an archive from which an object
+    is read at an offset, because the other objects would be lost. ``outputs`` holds wspecifiers and wxfilenames, and
+    ``inputs`` rspecifiers and rxfilenames.
     """
     tables: list[str] = []
     files: list[str] = []
@@ -112,7 +109,7 @@ def refuse_equal_files(files: Iterable[str]) -> None:
     Existing files are compared by device and inode, and missing files by their resolved paths. Other existing names,
     such as devices, pipes and folders, may occur several times.
     """
-    seen: set[str | Identity] = set()
+    seen_identities: set[str | Identity] = set()
     real_folders: dict[str, str] = {}
     for path in files:
         folder, name = os.path.split(path)
@@ -127,9 +124,9 @@ def refuse_equal_files(files: Iterable[str]) -> None:
             if not stat.S_ISREG(status.st_mode):  # Two outputs do no harm in a device such as /dev/null.
                 continue
             identity = status.st_dev, status.st_ino
-        if identity in seen:
+        if identity in seen_identities:
             raise SpecifierError("is written twice: choose another output", file=path)
-        seen.add(identity)
+        seen_identities.add(identity)
 
 
 def _identify_file(path: str | bytes | int) -> Identity | None:

@@ -208,7 +208,7 @@ class ScriptLookup(Lookup):
         self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, so that `get` need not read it again.
 
     def has(self, key: str) -> bool:
-        """Return True if the table has the key. With the option ``p``, the object must be readable as well."""
+        """Return True if the table has the key. With the option ``p``, also read the object, which must be readable."""
         self.check_open()
         rxfilename = self._script.get(key)
         if rxfilename is None:

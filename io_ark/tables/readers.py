@@ -64,7 +64,10 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let all later reads raise ``error``, or an OpenError if it is not an ArkError. Only the first call counts."""
+        """Make all later reads raise ``error``, or an OpenError if ``error`` is not an ArkError.
+
+        Only the first call has an effect.
+        """
         if self._error is None:
             open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
@@ -185,7 +188,7 @@ class SequentialReader(Generic[Value]):
 
     @property
     def skipped(self) -> int:
-        """Number of unreadable objects that the reader has skipped so far."""
+        """Number of objects skipped so far. The unreadable rest of an archive, or a failed command, counts as one."""
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
@@ -263,7 +266,7 @@ _Form = Literal["keys", "entries", "blocks"]
 def _close_entries(entries: Entries) -> None:
     """Close a generator, unless another thread is running it, because ``close`` would raise ValueError.
 
-    That thread is waiting for a command, and ends with the process.
+    Such a thread is waiting for a command, and ends with the process.
     """
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
@@ -277,7 +280,7 @@ class _State:
     form: _Form = "keys"  # Form in which the caller iterates over the table.
 
     def record_skip(self, warning: str, consequence: str) -> None:
-        """Count a skipped object, and log ``warning`` with its consequence for the reader, such as "skipped"."""
+        """Count a skipped object, and log ``warning`` with the ``consequence``, such as "skipped", and the reason."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
 
@@ -305,7 +308,10 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield a script file's entries in the form ``state.form``. Among blocks, some entries are keys and values."""
+    """Yield the entries of a script file in the form ``state.form``.
+
+    In the form "blocks", entries that are read alone are pairs of a key and a value.
+    """
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
@@ -342,7 +348,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
 ) -> Item | _Later | None:
-    """Load the entry of a line of a script file. If the option ``p`` (``permissive``) skips the entry, return None.
+    """Return the entry of a line of a script file, or None if the option ``p`` (``permissive``) skips the line.
 
     ``line`` is a key and an rxfilename, or the error of an invalid line. If ``state.form`` is "keys", the caller loads
     the value later, except with the option ``p``, which has to know whether the value is readable.

@@ -277,7 +277,7 @@ class Writer(ClosedOnExit, Generic[Value]):
                 self.write(key, value)
 
     def _refuse_process(self, key: str | None) -> NoReturn:
-        """Raise :class:`ClosedError`, because a forked process uses its parent's writer, perhaps to write ``key``."""
+        """Raise :class:`ClosedError` in a forked process. ``key`` is the key to be written, or None."""
         raise ClosedError(
             "the writer was opened in the parent process: write in the parent, or open another table in this process",
             key=key,
