@@ -44,7 +44,7 @@ def load_npy(path: str | PathLike[str]) -> Array:
 
 
 def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
-    """Load all arrays of a ``.npz`` file as a dictionary from names to arrays.
+    """Load all arrays of a ``.npz`` file as a dictionary from names without ``.npy`` to arrays.
 
     Raises:
         MissingFileError: the file does not exist.

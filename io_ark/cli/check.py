@@ -38,7 +38,7 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables, compare keys of successive tables, and print the problems. Return 1 if any are found, else 0."""
+    """Check tables, compare keys of successive tables, and print the problems. Return 1 if there are any, else 0."""
     results = []
     for name in arguments.tables:
         progress = partial(show_progress, label=name)

@@ -32,10 +32,8 @@ def convert(arguments: argparse.Namespace) -> int:
     """Convert a table or a file of arrays. Return 1 if an entry cannot be read or converted, and 0 otherwise.
 
     A target file is created only after the first entry has been read. A target that is a Kaldi table is created only
-    when the first entry that the table can store has been read.
-
-    Raises:
-        ArkError: the source is missing or has no entries, or the target is the source or cannot be written.
+    when the first entry that the table can store has been read. Raise ArkError if the source is missing or has no
+    entries, or if the target is the source or cannot be written.
     """
     if is_manifest(arguments.target, arguments.target_format):
         _refuse_url(arguments.target)
@@ -64,7 +62,7 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def _check_source(name: str) -> None:
-    """Raise an error unless the source ``name``, which is not a Kaldi table, is a regular file or a folder."""
+    """Raise OpenError if the source ``name`` is a URL, and MissingFileError if it is not a regular file or folder."""
     path = Path(name)
     if is_url(name):
         raise OpenError("is a URL, but URLs are read only as Kaldi tables: download the file first", file=name)
@@ -110,24 +108,19 @@ def _convert_values(
     keys: set[str] = set()
     try:
         with _open_table(arguments) if write is None else write(target, settings) as write_array:
+
+            def check_and_write(key: str, value: Any) -> None:
+                if is_array:
+                    _check_array(value, arguments.source, key)
+                if write is not None:
+                    _add_key(key, keys, arguments.source)
+                write_array(key, value)
+
             for key, value in show_progress(chain([first], values), arguments.source):
-                error = value if isinstance(value, ArkError) else None  # The error of an unreadable entry.
+                error = value if isinstance(value, ArkError) else _try_to_write(check_and_write, key, value)
                 if error is None:
-                    try:
-                        if is_array:
-                            _check_array(value, arguments.source, key)
-                        if write is not None:
-                            _add_key(key, keys, arguments.source)
-                        write_array(key, value)
-                        converted_count += 1
-                    except (FormatError, KeyFormatError) as value_error:
-                        error = value_error
-                    except OSError as system_error:
-                        if system_error.errno != errno.ENAMETOOLONG:
-                            raise
-                        advice = "is too long for the name of a file: shorten the key, or choose another format"
-                        error = FormatError(f"the key {advice}", key=key)
-                if error is not None:
+                    converted_count += 1
+                else:
                     failed_count += 1
                     error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
@@ -144,9 +137,23 @@ def _convert_values(
         counts = {"converted": converted_count, "failed": failed_count}
         print_json({"source": arguments.source, "target": arguments.target, **counts})
     else:
-        counts_text = f"{format_count(converted_count, 'entry', 'entries')}, {failed_count} failed"
-        print(f"{arguments.target}: {counts_text}", file=sys.stderr)
+        converted = format_count(converted_count, "entry", "entries")
+        print(f"{arguments.target}: {converted}, {failed_count} failed", file=sys.stderr)
     return int(failed_count > 0)
+
+
+def _try_to_write(write: WriteArray, key: str, value: Any) -> ArkError | None:
+    """Call ``write`` with a key and a value. Return the error if the target cannot store them, and None otherwise."""
+    try:
+        write(key, value)
+    except (FormatError, KeyFormatError) as error:
+        return error
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        advice = "is too long for the name of a file: shorten the key, or choose another format"
+        return FormatError(f"the key {advice}", key=key)
+    return None
 
 
 def _add_key(key: str, keys: set[str], source: str) -> None:

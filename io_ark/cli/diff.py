@@ -245,7 +245,7 @@ def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _format_value(value: Any) -> str:
-    """Return the ``repr`` of a value, shortened to 40 characters."""
+    """Return the ``repr`` of a value in at most 40 characters, or the name of its type if it is nested too deeply."""
     try:
         text = repr(value)
     except RecursionError:  # repr() fails if the nodes of a tree are nested too deeply.

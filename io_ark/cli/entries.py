@@ -87,16 +87,9 @@ def parse_table(name: str) -> Rspecifier:
 def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[StoredEntry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file.
-
-    Args:
-        table: the parsed rspecifier.
-        access: permission to run commands and to open URLs.
-        info_only: True to yield kinds and shapes instead of objects. :class:`InfoCodec` reads them without the data
-            where possible.
-
-    Raises:
-        ArkError: the table cannot be opened, or the command that prints it fails.
+    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. With
+    ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
+    Raise ArkError if the table cannot be opened, or if the command that prints it fails.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
@@ -191,7 +184,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
 ) -> Iterator[StoredEntry]:
-    """Yield the entry of each line of a script file, with an error if the line is invalid or its object unreadable."""
+    """Yield the entry of each line of a script file, with an error if the line is invalid or the object unreadable."""
     recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

@@ -155,25 +155,9 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     """Split alignments into phones. Raise FormatError if a phone is followed by a self-loop of a different state."""
     bounds, states, steps = frames.bounds, frames.states, frames.steps
     phone_of_state = np.append(np.int32(0), model.tuples[:, 0])  # Index 0 is unused.
-    # A phone ends after its transition to the final state. In a reordered alignment, self-loops follow this transition,
-    # and the phone ends after them.
-    leaving_frames = np.flatnonzero(~frames.loops)
-    is_final = model.maps.is_final[frames.ids[leaving_frames]]
-    final_frames = leaving_frames[is_final]  # Frames with a transition to the final state.
-    next_alignment = np.searchsorted(bounds, final_frames, side="right")
-    next_leaving = np.append(leaving_frames, len(states))[1:][is_final]
-    phone_ends = np.where(
-        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final_frames + 1
-    )
-    before_loop = steps[frames.loops[steps + 1]]  # Frames that are followed by a self-loop of a different state.
-    last_final = np.searchsorted(final_frames, before_loop, side="right") - 1
-    # Index -1, if no transition to a final state precedes the frame, selects the appended 0.
-    if (before_loop + 1 < np.append(phone_ends, 0)[last_final]).any():
-        message = "a phone is followed by a self-loop of another state"
-        raise FormatError(f"{message}: check that the model belongs to the alignments")
     # A phone without a transition to the final state is incomplete. It ends at the next phone, or with the alignment.
     is_end = np.zeros(len(states) + 1, bool)  # is_end[i] is True if a phone ends before frame i.
-    is_end[phone_ends] = True
+    is_end[_find_final_ends(model, frames)] = True
     changes = steps[phone_of_state[states[steps]] != phone_of_state[states[steps + 1]]] + 1
     open_ends = np.concatenate((changes, bounds[1:][np.diff(bounds) > 0]))
     open_ends = open_ends[~is_end[open_ends]]
@@ -189,3 +173,27 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     is_complete[np.searchsorted(bounds, np.append(open_ends - 1, late_starts), side="right") - 1] = False
     counts = np.diff(np.searchsorted(ends, bounds, side="right"))
     return Segments(np.append(starts, len(states)), phones, counts, is_complete)
+
+
+def _find_final_ends(model: TransitionModel, frames: AlignedFrames) -> Indices:
+    """Return the first frame after each phone that has a transition to the final state of its HMM, (phones,).
+
+    The phone ends after this transition or, in a reordered alignment, after the self-loops that follow the transition.
+    Raise FormatError if a phone is followed by a self-loop of a different state.
+    """
+    bounds, steps = frames.bounds, frames.steps
+    leaving_frames = np.flatnonzero(~frames.loops)
+    is_final = model.maps.is_final[frames.ids[leaving_frames]]
+    final_frames = leaving_frames[is_final]  # Frames with a transition to the final state.
+    next_alignment = np.searchsorted(bounds, final_frames, side="right")
+    next_leaving = np.append(leaving_frames, len(frames.ids))[1:][is_final]
+    ends = np.where(
+        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final_frames + 1
+    )
+    before_loop = steps[frames.loops[steps + 1]]  # Frames that are followed by a self-loop of a different state.
+    last_final = np.searchsorted(final_frames, before_loop, side="right") - 1
+    # Index -1, if no transition to a final state precedes the frame, selects the appended 0.
+    if (before_loop + 1 < np.append(ends, 0)[last_final]).any():
+        message = "a phone is followed by a self-loop of another state"
+        raise FormatError(f"{message}: check that the model belongs to the alignments")
+    return ends

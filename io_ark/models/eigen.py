@@ -125,6 +125,7 @@ def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64
     x, bulge = diagonal[start] - shift, off_diagonal[start]
     for k in range(start, end - 1):
         c, s = _compute_rotation(x, bulge)
+        # Rotate the symmetric block of rows k and k + 1, with the elements p, q, q and r, from both sides.
         p, q, r = diagonal[k], off_diagonal[k], diagonal[k + 1]
         diagonal[k] = c * (c * p - s * q) - s * (c * q - s * r)
         off_diagonal[k] = s * (c * p - s * q) + c * (c * q - s * r)

@@ -139,11 +139,8 @@ class PldaStatistics:
 
         The mean of a speaker with n vectors is ``x + y``, with the hidden variables ``x ~ N(0, between)`` and
         ``y ~ N(0, within / n)``. The two variables have the posterior covariance ``inv(inv(between) + n inv(within))``.
-
-        Args:
-            within: (dim, dim): within-speaker covariance before the iteration.
-            between: (dim, dim): between-speaker covariance before the iteration.
-            centered: maps n to the means of the speakers with n vectors, minus the global mean, (speakers, dim).
+        ``within`` and ``between`` (dim, dim) are the covariances before the iteration. ``centered`` maps n to the means
+        of the speakers with n vectors, minus the global mean, (speakers, dim).
         """
         within_precision, between_precision = _invert_covariance(within), _invert_covariance(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)

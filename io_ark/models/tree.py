@@ -148,11 +148,14 @@ class ContextDependency:
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
-        """Return the pdfs of all events that contain ``event``, in ascending order. ``event`` maps keys to values."""
+        """Return the pdfs that an event may have if only a part of the event is known, in ascending order.
+
+        ``event`` maps the known positions in the window to phones, and :data:`PDF_CLASS`, if known, to a pdf-class.
+        """
         return sorted(set(self._iterate_pdfs(event)))
 
     def _iterate_pdfs(self, event: Mapping[int, int]) -> Iterator[int]:
-        """Yield the pdfs of all events that contain ``event``. A pdf may occur several times."""
+        """Yield the pdfs of all events that contain the keys and values of ``event``. A pdf may occur several times."""
         nodes: list[EventMap | None] = [self.root]
         while nodes:
             node = nodes.pop()

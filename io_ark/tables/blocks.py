@@ -288,17 +288,12 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 
 
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys of successive lines that name increasing offsets of one file, and these offsets in bytes.
+    """Return the keys of successive lines, from ``lines[first]`` on, and the offsets in bytes that they name.
 
-    The lists have at most ``MAX_ENTRIES`` elements. They end before the first line that names no offset of this file,
-    or an offset that is not greater than the previous offset or not less than the first offset plus ``size``. Both
-    lists are empty if a key is empty or has white space.
-
-    Args:
-        lines: lines of a script file, without newlines.
-        first: index of the first line.
-        prefix: name of the file, followed by a colon.
-        size: number of bytes in which all objects must start.
+    All lines name offsets of one file: ``prefix`` is the name of the file, followed by a colon. The lists have at most
+    ``MAX_ENTRIES`` elements. They end before the first line that names no offset of this file, or an offset that is not
+    greater than the previous offset or not less than the first offset plus ``size``. Both lists are empty if a key is
+    empty or has white space.
     """
     keys: list[bytes] = []
     offsets: list[int] = []

@@ -118,7 +118,7 @@ class Loader:
         self._files = OpenFiles(limit, access=access) if files is None else files
         # Names of regular files that occurred with an offset. They need not be parsed again, which saves time.
         self._paths: set[str] = set()
-        self._last: tuple[str, Any] | None = None
+        self._last: tuple[str, Any] | None = None  # Name and value of the last object that was loaded as a whole.
         self._in_order = in_order
 
     def load(self, rxfilename: str) -> Any:

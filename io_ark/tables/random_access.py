@@ -253,7 +253,7 @@ class _ArchiveScan(Lookup):
         self._codec = codec
         self._input: Input | None = open_input(table.rxfilename, access=access)
         self._entries = read_entries(self._input.source, self._codec)
-        self._previous: bytes | None = None
+        self._previous: bytes | None = None  # Key of the last entry that was read from a sorted archive.
 
     def read_next_entries(self) -> Iterator[tuple[str, Any]]:
         """Yield the remaining entries. With the option ``s``, raise OrderError if they are not sorted.
@@ -393,8 +393,8 @@ class SortedArchiveLookup(_ArchiveScan):
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table, codec, access)
-        self._current: tuple[str, Any] | None = None
-        self._last_key = b""
+        self._current: tuple[str, Any] | None = None  # Entry that was read last.
+        self._last_key = b""  # Key of the last lookup.
 
     def has(self, key: str) -> bool:
         """Return True if the archive has the key. Entries with smaller keys are skipped, and cannot be read later.

@@ -97,8 +97,8 @@ class WholeReads(Iterator[Any]):
         if self._error is not None:
             self.raise_failure()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if kind is None or kind is GeneratorExit:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error_type is None or error_type is GeneratorExit:  # GeneratorExit: the user has stopped reading.
             self._is_over = True
         else:
             self.record_failure(error)
