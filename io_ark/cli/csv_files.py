@@ -143,6 +143,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
             if columns != header:
                 message = f"has the columns {_format_columns(columns)}, but the CSV file has {_format_columns(header)}"
                 raise FormatError(f"{message}: convert arrays of one shape only", key=key)
+            # read_csv returns float32, for which the text of a float16 may have too few digits.
             texts = (array.astype(np.float32) if array.dtype == np.float16 else array).astype(str).tolist()
             if array.ndim == 2:
                 writer.writerows([key, frame, *row] for frame, row in enumerate(texts))

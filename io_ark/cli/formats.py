@@ -300,6 +300,7 @@ def _read_safetensors(path: Path) -> Entries:
         header_size = int.from_bytes(file.read(8), "little")
 
         def read_header() -> dict[str, Any]:
+            """Read the header, which maps keys to the types, shapes and positions of the arrays."""
             if not 2 <= header_size <= available_bytes:
                 size = available_bytes + 8
                 raise ValueError(f"the file has {size} bytes, but its header should have {header_size} bytes")
@@ -364,10 +365,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_hdf5(path: Path) -> Entries:
-    """Yield the key and array (or error) of each dataset of an HDF5 file.
-
-    Raise FormatError if the file has links to other files, or data in other files.
-    """
+    """Yield the key and array (or error) of each dataset of an HDF5 file. Raise FormatError for data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:

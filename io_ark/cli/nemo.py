@@ -41,8 +41,8 @@ def refuse_overwriting_source(source: str, target: str) -> None:
 def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
     """Yield the key of each utterance of a data directory, and the JSON object that describes it in NeMo's manifest.
 
-    An utterance without a readable recording, with times outside its recording, or without a line in an existing file
-    ``text`` yields an error instead of an object. Raise MissingFileError if the directory has no ``wav.scp``, and
+    For an utterance without a readable recording, with times outside its recording, or without a line in an existing
+    file ``text``, yield an error instead of an object. Raise MissingFileError if the directory has no ``wav.scp``, and
     FormatError if a recording is not a separate file, or a segment has a channel.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):

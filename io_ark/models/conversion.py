@@ -262,7 +262,7 @@ class AlignmentConverter:
 
 
 def _number_windows(windows: Integers) -> Indices:
-    """Return an integer for each of ``windows`` (windows, width). Only equal windows have equal integers."""
+    """Return an integer for each of ``windows`` (windows, width). Integers are equal only if the windows are equal."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
         if codes.max(initial=0) >= 1 << 31:  # Renumber the codes, so that the next product cannot overflow.

@@ -64,10 +64,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Make all later reads raise ``error``, or an OpenError if ``error`` is not an ArkError.
-
-        Only the first call has an effect.
-        """
+        """Make later reads raise the ArkError ``error``, or else an OpenError. Only the first call has an effect."""
         if self._error is None:
             open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.

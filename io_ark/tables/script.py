@@ -451,7 +451,7 @@ class Script(Mapping[str, str]):
 
 
 def _skip_blanks(chunk: npt.NDArray[np.uint8], offsets: Indices, lines: Indices) -> None:
-    """Advance each of ``offsets[lines]`` in place to the first byte of ``chunk`` at or after it that is not a blank.
+    """Move each of ``offsets[lines]`` in place past the blanks that ``chunk`` has at this offset, if it has any.
 
     A blank is white space except a newline. The last byte of ``chunk`` is a newline.
     """
