@@ -136,7 +136,7 @@ class AlignmentConverter:
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
     def _convert_usable_alignments(self, frames: AlignedFrames, is_usable: Mask) -> Converted:
-        """Convert only the alignments in the mask ``is_usable``. The others get no frames, and False in both masks."""
+        """Convert only the alignments in the mask ``is_usable``. Others get no frames, and False in both masks."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(is_usable, sizes)], np.cumsum([0, *sizes[is_usable]]))
         lengths, is_short = np.zeros_like(sizes), np.zeros_like(is_usable)

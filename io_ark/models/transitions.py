@@ -228,7 +228,7 @@ class TransitionModel:
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
     def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
-        """Return the transition-states (...) of ``tuples`` (..., 4), whose columns are those of ``self.tuples``.
+        """Return the transition-states (...) of ``tuples`` (..., 4), which have the columns of ``self.tuples``.
 
         Transition-states are counted from 1.
 

@@ -132,7 +132,7 @@ class SequentialReader(Generic[Value]):
 
     Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so it raises an error for a wrong
     file name immediately. Iterating raises the errors of later objects. With the option ``p``, unreadable objects are
-    counted and skipped with a warning. In an archive, this includes all later objects: their offsets are unknown.
+    counted and skipped with a warning. In an archive, all later objects are skipped, because the offsets are unknown.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
