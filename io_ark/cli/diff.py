@@ -108,15 +108,7 @@ def diff(arguments: argparse.Namespace) -> int:
             }
         )
         return int(differs)
-    for name, keys in unpaired.items():
-        if keys:
-            shown_keys = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {shown_keys}", "yellow"))
-    lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
-    lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
-    print(*lines, sep="\n", end="\n" * bool(lines))
-    if remaining := len(unreadable) + len(differing) - len(lines):
-        print(f"... and {remaining} more")
+    _print_differences(unpaired, unreadable, differing)
     within = f", {close_count} within the tolerance" if arguments.tolerance else ""
     failed = f", {len(unreadable)} unreadable" if unreadable else ""
     counts = f"{equal_count} equal{within}, {len(differing)} different{failed}"
@@ -128,6 +120,19 @@ def diff(arguments: argparse.Namespace) -> int:
         reason = f"{format_count(len(differing), 'key')} cannot be compared by numbers"
         print(f"largest difference: none, because {reason}, for example because the shapes differ")
     return int(differs)
+
+
+def _print_differences(unpaired: dict[str, list[str]], unreadable: list[str], differing: list[Difference]) -> None:
+    """Print a line for each table with unpaired keys, and ``MAX_SHOWN`` lines for unreadable and differing entries."""
+    for name, keys in unpaired.items():
+        if keys:
+            shown_keys = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+            print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {shown_keys}", "yellow"))
+    lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
+    lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
+    print(*lines, sep="\n", end="\n" * bool(lines))
+    if remaining := len(unreadable) + len(differing) - len(lines):
+        print(f"... and {remaining} more")
 
 
 def _format_difference(difference: Difference) -> str:

@@ -85,10 +85,8 @@ def _print_entries(
 def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
-    Raises:
-        SpecifierError: no key was passed, but ``where`` is a table.
-        MissingKeyError: the table does not have the key.
-        FormatError: the object is invalid, or is nested too deeply for JSON.
+    Raise SpecifierError if no key was passed, but ``where`` is a table, MissingKeyError if the table does not have the
+    key, and FormatError if the object is invalid, or is nested too deeply for JSON.
     """
     access = get_access(arguments)
     if arguments.key is None:

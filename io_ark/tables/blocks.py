@@ -192,11 +192,8 @@ class BlockLoader:
     def load(self, lines: list[bytes], first: int, size: int = BLOCK_BYTES) -> Block | None:
         """Return a block with the objects of successive lines, or None if the codec has to read the first object.
 
-        Args:
-            lines: lines of a script file, without newlines.
-            first: index of the line with the first object.
-            size: ``BLOCK_BYTES`` or ``ENTRY_BYTES``. Objects from the same file must start fewer than ``size`` bytes
-                after the first object.
+        The first object is the object of ``lines[first]``. The lines have no newlines. Objects from the same file start
+        fewer than ``size`` (``BLOCK_BYTES`` or ``ENTRY_BYTES``) bytes after the first object.
         """
         if self._scan is None:
             return None
