@@ -235,7 +235,7 @@ def writer(
 
 
 def _refuse_script_name(name: str) -> str:
-    """Return ``name``, but raise :class:`SpecifierError` for a script file, which is written only with an archive."""
+    """Return ``name``. Raise :class:`SpecifierError` for a name ``*.scp``: a script file is written with an archive."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
         raise SpecifierError(
@@ -246,10 +246,10 @@ def _refuse_script_name(name: str) -> str:
 
 
 def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
-    """Return the codec of ``kind``, or a codec that detects kinds if ``kind`` is None.
+    """Return the codec of ``kind`` with the arguments ``options``, or a codec that detects kinds if ``kind`` is None.
 
-    ``compress`` is the compression method of float matrices, or None. Raise FormatError if it is passed for a kind that
-    is not a float matrix.
+    ``compress`` is the compression method of float matrices, or None. Raise FormatError if a method is passed for a
+    kind that is not a float matrix.
     """
     if compress is None:
         return resolve_codec(AnyCodec() if kind is None else kind, options)

@@ -44,7 +44,7 @@ def load_npy(path: str | PathLike[str]) -> Array:
 
 
 def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
-    """Load all arrays of a ``.npz`` file as a dictionary from names to arrays.
+    """Load all arrays of a ``.npz`` file as a dictionary from names without ``.npy`` to arrays.
 
     Raises:
         MissingFileError: the file does not exist.
@@ -123,7 +123,7 @@ def check_unpacked_size(size: int, path: Path, name: str) -> None:
 
 
 def _measure_regular_file(name: str) -> int:
-    """Return the size of a regular file in bytes. Refuse any other file, because a FIFO or device may never end."""
+    """Return the size of a regular file in bytes. Raise OpenError for other files, because a FIFO may never end."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ _SPACE = re.compile(r"\s+", re.ASCII)
 def parse_integer(text: bytes | str) -> int:
     """Convert a string of decimal digits of any length, with an optional sign, to an integer.
 
-    Integers of more than 400 digits after leading zeros become 2**64 or -2**64, which no caller accepts.
+    Integers with more than 400 digits, not counting leading zeros, become 2**64 or -2**64, which no caller accepts.
     """
     if len(text) <= MAX_DIGITS:
         return int(text)
@@ -50,13 +50,13 @@ def quote_value(value: object) -> str:
     ('1.5', 'an integer of 16610 bits', 1905)
     """
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
-    shown = getattr(value, "item", lambda: value)() if is_scalar else value
-    if isinstance(shown, int) and shown.bit_length() > MAX_SHOWN_BITS:
-        return f"an integer of {shown.bit_length()} bits"
+    plain_value = getattr(value, "item", lambda: value)() if is_scalar else value
+    if isinstance(plain_value, int) and plain_value.bit_length() > MAX_SHOWN_BITS:
+        return f"an integer of {plain_value.bit_length()} bits"
     try:
-        return shorten(repr(shown))
+        return shorten(repr(plain_value))
     except ValueError:  # A list may contain an integer of more than 4,300 digits, which `repr` refuses.
-        return f"a {type(shown).__name__} with an integer that is too large to be shown"
+        return f"a {type(plain_value).__name__} with an integer that is too large to be shown"
 
 
 def shorten(text: str) -> str:

@@ -181,7 +181,7 @@ def _parse_count(text: str) -> int:
 
 
 def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return a function that parses the number of an option, which ``expected`` describes in errors.
+    """Return a function that parses the value of an option as a number. ``expected`` describes the number in errors.
 
     The function refuses NaN, infinities and numbers for which ``is_allowed`` returns False.
     """

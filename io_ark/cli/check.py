@@ -38,7 +38,7 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables, compare keys of successive tables, and print the problems. Return 1 if any are found, else 0."""
+    """Check tables, compare keys of successive tables, and print the problems. Return 1 if there are any, else 0."""
     results = []
     for name in arguments.tables:
         progress = partial(show_progress, label=name)
@@ -71,22 +71,23 @@ def check_table(
     """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
-    truncated: list[str] = []
+    truncation_warnings: list[str] = []
     thread = threading.get_ident()  # Warnings of other threads may be about other tables.
 
     def collect_warning(record: logging.LogRecord) -> bool:
         """Collect a warning about truncated audio, and return False to hide it. Return True for other log records."""
         if record.msg != TRUNCATED or record.thread != thread:
             return True
-        truncated.append(record.getMessage())
+        truncation_warnings.append(record.getMessage())
         return False
 
     logging.getLogger("io_ark").addFilter(collect_warning)
     try:
         for entry in progress(iterate_entries(table, access)):
             findings.count += 1
-            findings.problems.extend(f"{message} ({entry.key})" if entry.key else message for message in truncated)
-            truncated.clear()
+            suffix = f" ({entry.key})" if entry.key else ""
+            findings.problems.extend(f"{message}{suffix}" for message in truncation_warnings)
+            truncation_warnings.clear()
             findings.problems.extend(_find_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:
                 findings.problems.extend(_check_offset(entry, files))
@@ -152,6 +153,6 @@ def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
     file = files.get_file(target.path)
     key = encode_key(entry.key)
     start = max(0, target.offset - len(key) - 1)
-    stored = bytes(file.open_source(start).read(target.offset - start))
-    if stored.strip() != key:
-        yield f"{name}: {entry.key}: the archive has another key at the offset: {stored.decode('utf-8', 'replace')!r}"
+    head = bytes(file.open_source(start).read(target.offset - start))  # The key and a space, if the offset is right.
+    if head.strip() != key:
+        yield f"{name}: {entry.key}: the archive has another key at the offset: {head.decode('utf-8', 'replace')!r}"

@@ -32,10 +32,8 @@ def convert(arguments: argparse.Namespace) -> int:
     """Convert a table or a file of arrays. Return 1 if an entry cannot be read or converted, and 0 otherwise.
 
     A target file is created only after the first entry has been read. A target that is a Kaldi table is created only
-    when the first entry that the table can store has been read.
-
-    Raises:
-        ArkError: the source is missing or has no entries, or the target is the source or cannot be written.
+    when the first entry that the table can store has been read. Raise ArkError if the source is missing or has no
+    entries, or if the target is the source or cannot be written.
     """
     if is_manifest(arguments.target, arguments.target_format):
         _refuse_url(arguments.target)
@@ -64,7 +62,7 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def _check_source(name: str) -> None:
-    """Raise an error unless the source ``name``, which is not a Kaldi table, is a regular file or a folder."""
+    """Raise OpenError if the source ``name`` is a URL, and MissingFileError if it is not a regular file or folder."""
     path = Path(name)
     if is_url(name):
         raise OpenError("is a URL, but URLs are read only as Kaldi tables: download the file first", file=name)
@@ -91,14 +89,11 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write`` (None: to a Kaldi table). Print the numbers of converted and failed values.
+    """Write values with ``write``, or to a Kaldi table if ``write`` is None. Print how many were converted and failed.
 
     ``values`` yields each key with its value, or with an error, which is printed and counts as failed. Return the exit
-    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers.
-
-    Raises:
-        FormatError: there are no values, or none can be converted.
-        WriteError: the target cannot be written to.
+    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers. Raise
+    FormatError if no value can be converted, and WriteError if the target cannot be written to.
     """
     first = next(values, None)
     if first is None:
@@ -108,33 +103,28 @@ def _convert_values(
         raise FormatError(reason, file=arguments.source)
     # The option of the frame shift is in milliseconds.
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
-    converted = failed = 0
+    converted_count = failed_count = 0
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
         with _open_table(arguments) if write is None else write(target, settings) as write_array:
+
+            def check_and_write(key: str, value: Any) -> None:
+                if is_array:
+                    _check_array(value, arguments.source, key)
+                if write is not None:
+                    _add_key(key, keys, arguments.source)
+                write_array(key, value)
+
             for key, value in show_progress(chain([first], values), arguments.source):
-                error = value if isinstance(value, ArkError) else None  # The error of an unreadable entry.
+                error = value if isinstance(value, ArkError) else _try_to_write(check_and_write, key, value)
                 if error is None:
-                    try:
-                        if is_array:
-                            _check_array(value, arguments.source, key)
-                        if write is not None:
-                            _add_key(key, keys, arguments.source)
-                        write_array(key, value)
-                        converted += 1
-                    except (FormatError, KeyFormatError) as refused:
-                        error = refused
-                    except OSError as refused:
-                        if refused.errno != errno.ENAMETOOLONG:
-                            raise
-                        advice = "is too long for the name of a file: shorten the key, or choose another format"
-                        error = FormatError(f"the key {advice}", key=key)
-                if error is not None:
-                    failed += 1
+                    converted_count += 1
+                else:
+                    failed_count += 1
                     error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
-            if not converted:
+            if not converted_count:
                 raise FormatError("no entry could be converted: nothing was written", file=arguments.source)
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
@@ -144,10 +134,26 @@ def _convert_values(
             reason = "the format needs a regular file, not a pipe: name a file"
         raise WriteError(f"cannot be written to: {reason}", file=arguments.target) from error
     if arguments.json:
-        print_json({"source": arguments.source, "target": arguments.target, "converted": converted, "failed": failed})
+        counts = {"converted": converted_count, "failed": failed_count}
+        print_json({"source": arguments.source, "target": arguments.target, **counts})
     else:
-        print(f"{arguments.target}: {format_count(converted, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
-    return int(failed > 0)
+        converted = format_count(converted_count, "entry", "entries")
+        print(f"{arguments.target}: {converted}, {failed_count} failed", file=sys.stderr)
+    return int(failed_count > 0)
+
+
+def _try_to_write(write: WriteArray, key: str, value: Any) -> ArkError | None:
+    """Call ``write`` with a key and a value. Return the error if the target cannot store them, and None otherwise."""
+    try:
+        write(key, value)
+    except (FormatError, KeyFormatError) as error:
+        return error
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        advice = "is too long for the name of a file: shorten the key, or choose another format"
+        return FormatError(f"the key {advice}", key=key)
+    return None
 
 
 def _add_key(key: str, keys: set[str], source: str) -> None:
@@ -177,12 +183,12 @@ def _check_array(value: Any, source: str, key: str) -> None:
 
 
 def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
-    """Raise FormatError for -inf or -nan in an array, or a scalar inf or nan, which readers of text do not accept."""
+    """Raise FormatError for a number that no reader of text archives accepts: -inf, -nan, or a scalar inf or nan."""
     if array.dtype.kind != "f":
         return
-    refused = ~np.isfinite(array) & (np.signbit(array) if array.ndim else True)
-    if refused.any():
-        number = array[refused][0]
+    is_unreadable = ~np.isfinite(array) & (np.signbit(array) if array.ndim else True)
+    if is_unreadable.any():
+        number = array[is_unreadable][0]
         name = f"{'-' if np.signbit(number) else ''}{'nan' if np.isnan(number) else 'inf'}"
         advice = "choose a binary archive such as ark:FILE"
         raise FormatError(f"has the number {name}, which no reader of text accepts: {advice}", key=key)
@@ -191,10 +197,8 @@ def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of a table: arrays, other objects, or the errors of unreadable entries.
 
-    For a file with a single model, the names and arrays of the model are yielded instead.
-
-    Raises:
-        FormatError: the file has a single array or number, which has no key, or a model has no arrays.
+    For a file with a single model, the names and arrays of the model are yielded instead. Raise FormatError if a model
+    has no arrays, or if the file has a single array or number, which has no key.
     """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value

@@ -58,12 +58,12 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
                         numbers = numbers.reshape(()) if header[1:] == [VALUE] else numbers[0]
                     yield key, numbers
                 continue
-            matrix = list(rows)
-            if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
-                text = f"the frames must be 0 to {len(matrix) - 1} in order: sort the lines"
-                yield key, FormatError(text, file=str(path), key=key)
+            frames = list(rows)
+            if [row[1] for row in frames] != [str(number) for number in range(len(frames))]:
+                message = f"the frames must be 0 to {len(frames) - 1} in order: sort the lines"
+                yield key, FormatError(message, file=str(path), key=key)
                 continue
-            yield key, _parse_numbers([row[2:] for row in matrix], float, path, key)
+            yield key, _parse_numbers([row[2:] for row in frames], float, path, key)
 
 
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
@@ -103,11 +103,11 @@ def _parse_numbers(
             key=key,
         )
     with np.errstate(over="ignore"):
-        single = numbers.astype(np.int32 if number_type is int else np.float32)
-    # Single precision suffices if its shortest text gives the number in the file. A comparison of the values would fail
-    # even for 0.1, which neither precision stores exactly.
-    is_exact = np.array_equal(single.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
-    return single if is_exact else numbers
+        narrow_numbers = numbers.astype(np.int32 if number_type is int else np.float32)
+    # 32 bits suffice if the shortest text of their value is the number in the file. A comparison of the values would
+    # fail even for 0.1, which neither 32 nor 64 bits store exactly.
+    is_exact = np.array_equal(narrow_numbers.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
+    return narrow_numbers if is_exact else numbers
 
 
 def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
@@ -127,14 +127,11 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
 def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
     """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the lines of an array.
 
-    The first array determines the columns, and whether the file has matrices, vectors or numbers.
-
-    Raises:
-        FormatError: raised by ``write_array``: the array cannot be stored as CSV, or its columns differ from those of
-            the first array.
+    The first array determines the columns, and whether the file has matrices, vectors or numbers. The function raises
+    FormatError if an array cannot be stored as CSV, or if its columns differ from the columns of the first array.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(file, lineterminator="\n")
         header: list[Any] = []
 
         def write_array(key: str, array: Array) -> None:
@@ -142,15 +139,16 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
             columns = _name_columns(array)
             if not header:
                 header.extend(columns)
-                rows.writerow(columns)
+                writer.writerow(columns)
             if columns != header:
                 message = f"has the columns {_format_columns(columns)}, but the CSV file has {_format_columns(header)}"
                 raise FormatError(f"{message}: convert arrays of one shape only", key=key)
+            # read_csv returns float32, for which the text of a float16 may have too few digits.
             texts = (array.astype(np.float32) if array.dtype == np.float16 else array).astype(str).tolist()
             if array.ndim == 2:
-                rows.writerows([key, frame, *row] for frame, row in enumerate(texts))
+                writer.writerows([key, frame, *row] for frame, row in enumerate(texts))
             else:
-                rows.writerow([key, *texts] if array.ndim else [key, texts])
+                writer.writerow([key, *texts] if array.ndim else [key, texts])
 
         yield write_array
 

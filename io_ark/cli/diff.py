@@ -56,10 +56,8 @@ def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables.
 
     Return the exit status: 0 if both tables have the same keys and no entry differs by more than the tolerance,
-    otherwise 1. An entry or key that cannot be read, and entries that cannot be compared, count as differences.
-
-    Raises:
-        SpecifierError: both tables are standard input.
+    otherwise 1. An entry or key that cannot be read, and entries that cannot be compared, count as differences. Raise
+    SpecifierError if both tables are standard input.
     """
     names = arguments.first, arguments.second
     if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
@@ -72,7 +70,7 @@ def diff(arguments: argparse.Namespace) -> int:
     unpaired: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
     unreadable: list[str] = []  # Errors of entries without a partner. Errors of pairs are in `differing`.
-    largest = Difference("")
+    largest_difference = Difference("")
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:
             entry = one or other
@@ -88,7 +86,7 @@ def diff(arguments: argparse.Namespace) -> int:
         else:
             difference = compare_objects(key, one.value, other.value, arguments.worst)
         if not difference.reason:
-            largest = max(largest, difference, key=attrgetter("largest"))
+            largest_difference = max(largest_difference, difference, key=attrgetter("largest"))
         if difference.exceeds(arguments.tolerance):
             differing.append(difference)
         elif difference.is_zero:
@@ -110,6 +108,22 @@ def diff(arguments: argparse.Namespace) -> int:
             }
         )
         return int(differs)
+    _print_differences(unpaired, unreadable, differing)
+    within = f", {close_count} within the tolerance" if arguments.tolerance else ""
+    failed = f", {len(unreadable)} unreadable" if unreadable else ""
+    counts = f"{equal_count} equal{within}, {len(differing)} different{failed}"
+    print(f"{format_count(compared_count, 'key')} compared: {counts}")
+    if not largest_difference.is_zero:
+        place = f"{escape(largest_difference.key)}, at {list(largest_difference.place)}"
+        print(f"largest difference: {largest_difference.largest:.6g} ({place})")
+    elif differing:
+        reason = f"{format_count(len(differing), 'key')} cannot be compared by numbers"
+        print(f"largest difference: none, because {reason}, for example because the shapes differ")
+    return int(differs)
+
+
+def _print_differences(unpaired: dict[str, list[str]], unreadable: list[str], differing: list[Difference]) -> None:
+    """Print a line for each table with unpaired keys, and ``MAX_SHOWN`` lines for unreadable and differing entries."""
     for name, keys in unpaired.items():
         if keys:
             shown_keys = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
@@ -119,16 +133,6 @@ def diff(arguments: argparse.Namespace) -> int:
     print(*lines, sep="\n", end="\n" * bool(lines))
     if remaining := len(unreadable) + len(differing) - len(lines):
         print(f"... and {remaining} more")
-    within = f", {close_count} within the tolerance" if arguments.tolerance else ""
-    failed = f", {len(unreadable)} unreadable" if unreadable else ""
-    counts = f"{equal_count} equal{within}, {len(differing)} different{failed}"
-    print(f"{format_count(compared_count, 'key')} compared: {counts}")
-    if largest.largest:
-        print(f"largest difference: {largest.largest:.6g} ({escape(largest.key)}, at {list(largest.place)})")
-    elif differing:
-        reason = f"{format_count(len(differing), 'key')} cannot be compared by numbers"
-        print(f"largest difference: none, because {reason}, for example because the shapes differ")
-    return int(differs)
 
 
 def _format_difference(difference: Difference) -> str:
@@ -150,6 +154,7 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key
     have no partners.
     """
+    # For each table, the entries that have no partner yet, by key.
     waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
     for row in zip_longest(first, second):
         for side, entry in enumerate(row):
@@ -171,10 +176,10 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
 
 
-def compare_objects(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
+def compare_objects(key: str, one: Any, other: Any, max_frames: int = 3) -> Difference:
     """Compare two objects with the same key. The difference is infinite if shapes, sampling rates or strings differ.
 
-    The result lists at most ``worst`` frames, which have the largest differences.
+    The result lists the frames with the largest differences, at most ``max_frames``.
     """
     kinds = describe_kind(one), describe_kind(other)
     if isinstance(one, Wave) and isinstance(other, Wave):
@@ -184,13 +189,13 @@ def compare_objects(key: str, one: Any, other: Any, worst: int = 3) -> Differenc
     first, second = StoredEntry(key, "", "", one), StoredEntry(key, "", "", other)
     numbers, other_numbers = first.numbers, second.numbers
     if numbers is None or other_numbers is None:
-        return _compare_parts(key, one, other, worst)
+        return _compare_parts(key, one, other, max_frames)
     if numbers.shape != other_numbers.shape:
         return _make_infinite_difference(key, f"shape {format_shape(first)} and {format_shape(second)}")
-    return _compare_numbers(key, numbers.astype(np.float64), other_numbers.astype(np.float64), worst)
+    return _compare_numbers(key, numbers.astype(np.float64), other_numbers.astype(np.float64), max_frames)
 
 
-def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
+def _compare_parts(key: str, one: Any, other: Any, max_frames: int) -> Difference:
     """Compare two models, training examples or lists part by part.
 
     Arrays and floats are compared by their numbers, and all other parts for equality. The result is the difference of
@@ -198,31 +203,32 @@ def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
     """
     if type(one) is not type(other):
         return _make_infinite_difference(key, f"{_format_value(one)} and {_format_value(other)}")
-    largest = Difference(key)
+    largest_difference = Difference(key)
     for part, other_part in zip_longest(_iterate_parts(one), _iterate_parts(other)):
         name, value = part or other_part
         name = name.removeprefix(".")
         if part is None or other_part is None or other_part[0] != part[0]:
             return _make_infinite_difference(key, f"{name} is a part of only one of the objects")
-        first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", other_part[1]).numbers
+        other_value = other_part[1]
+        first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", other_value).numbers
         if first is None or second is None or isinstance(value, int):
-            if type(value) is not type(other_part[1]) or value != other_part[1]:
+            if type(value) is not type(other_value) or value != other_value:
                 prefix = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
-                pair = (value, other_part[1]) if prefix else (one, other)
+                pair = (value, other_value) if prefix else (one, other)
                 return _make_infinite_difference(key, f"{prefix}{_format_value(pair[0])} and {_format_value(pair[1])}")
         elif first.shape != second.shape:
             return _make_infinite_difference(key, f"{name}: shape {first.shape} and {second.shape}")
         else:
-            difference = _compare_numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
-            largest = max(largest, replace(difference, part=name), key=attrgetter("largest"))
-    return largest
+            difference = _compare_numbers(key, first.astype(np.float64), second.astype(np.float64), max_frames)
+            largest_difference = max(largest_difference, replace(difference, part=name), key=attrgetter("largest"))
+    return largest_difference
 
 
 def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names, such as ``.means``, and values of all numbers, arrays, words and lengths in a nested object."""
-    waiting = [("", value)]
-    while waiting:
-        name, part = waiting.pop()
+    stack = [("", value)]
+    while stack:
+        name, part = stack.pop()
         inner: Iterable[tuple[str, Any]]
         if isinstance(part, CompressedMatrix):
             yield name, part.to_array()
@@ -240,11 +246,11 @@ def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
         else:
             yield name, part
             continue
-        waiting += [(name + step, member) for step, member in reversed(list(inner))]
+        stack += [(name + step, member) for step, member in reversed(list(inner))]
 
 
 def _format_value(value: Any) -> str:
-    """Return the ``repr`` of a value, shortened to 40 characters."""
+    """Return the ``repr`` of a value in at most 40 characters, or the name of its type if it is nested too deeply."""
     try:
         text = repr(value)
     except RecursionError:  # repr() fails if the nodes of a tree are nested too deeply.
@@ -252,10 +258,10 @@ def _format_value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], worst: int) -> Difference:
+def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], max_frames: int) -> Difference:
     """Compare two float64 arrays of one shape. NaN equals NaN, and differs infinitely from a number.
 
-    For matrices, the result lists up to ``worst`` rows with the largest differences.
+    For matrices, the result lists the differing rows with the largest differences, at most ``max_frames``.
     """
     if not one.size:
         return Difference(key)
@@ -267,7 +273,7 @@ def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any,
     finite = differences[np.isfinite(differences)]
     frames = []
     if differences.ndim == 2 and differences.any():
-        rows = differences.max(axis=1)
-        order = np.argsort(-rows, kind="stable")[:worst]
-        frames = [(int(row), float(rows[row])) for row in order if rows[row] > 0]
+        row_differences = differences.max(axis=1)
+        order = np.argsort(-row_differences, kind="stable")[:max_frames]
+        frames = [(int(row), float(row_differences[row])) for row in order if row_differences[row] > 0]
     return Difference(key, "", float(differences.max()), float(finite.mean()) if finite.size else np.inf, index, frames)

@@ -87,16 +87,9 @@ def parse_table(name: str) -> Rspecifier:
 def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[StoredEntry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file.
-
-    Args:
-        table: the parsed rspecifier.
-        access: permission to run commands and to open URLs.
-        info_only: True to yield kinds and shapes instead of objects. :class:`InfoCodec` reads them without the data
-            where possible.
-
-    Raises:
-        ArkError: the table cannot be opened, or the command that prints it fails.
+    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. With
+    ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
+    Raise ArkError if the table cannot be opened, or if the command that prints it fails.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
@@ -109,13 +102,10 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
 
 
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
-    """Return the entry of ``key`` in the table ``name``.
+    """Return the entry of ``key`` in the table ``name``. Raise MissingKeyError if the table does not have the key.
 
-    An archive is read up to the entry. If the table is a script file, only the object of the key is read.
-
-    Raises:
-        MissingKeyError: the table does not have the key.
-        ArkError: the table or the entry cannot be read.
+    An archive is read up to the entry. If the table is a script file, only the object of the key is read. Raise
+    ArkError if the table or the entry cannot be read.
     """
     table = parse_table(name)
     errors: list[ArkError] = []
@@ -153,11 +143,8 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
     """Yield the entries of an archive, or the single object of a file.
 
     An unreadable entry is yielded with its error, and is the last entry. If ``info_only`` is true, only kinds and
-    shapes are read.
-
-    Raises:
-        ArkError: the file has the format of another program, or its first key is unreadable, so the file may not be an
-            archive.
+    shapes are read. Raise ArkError if the file has the format of another program, or if its first key is unreadable,
+    because the file may then not be an archive.
     """
     refuse_foreign_file(source, "ark")
     recorder, codec = _make_codecs(info_only)
@@ -197,7 +184,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
 ) -> Iterator[StoredEntry]:
-    """Yield the entry of each line of a script file, with an error if the line is invalid or its object unreadable."""
+    """Yield the entry of each line of a script file, with an error if the line is invalid or the object unreadable."""
     recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

@@ -118,10 +118,8 @@ class Format:
 def find_format(name: str, format_name: str) -> Format | None:
     """Return the format ``format_name``, or if it is "", the format for the ending of the file name ``name``.
 
-    Return None for a Kaldi table: the format "ark", a specifier, a command, or a name with another ending.
-
-    Raises:
-        SpecifierError: the name of the format is unknown, or the file is a single .npy file.
+    Return None for a Kaldi table: the format "ark", a specifier, a command, or a name with another ending. Raise
+    SpecifierError if the name of the format is unknown, or ``name`` is a single .npy file.
     """
     if format_name == "ark" or (not format_name and _names_table(name)):
         return None
@@ -166,7 +164,7 @@ def encode_file_name(key: str) -> str:
 
 
 def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") -> Array | ArkError:
-    """Return the array that ``read`` returns. If ``read`` raises an exception, return it as an ArkError for ``key``."""
+    """Return the result of ``read`` as an array, or its exception as an ArkError that names ``key``."""
     try:
         return np.asarray(_call_library(read, path))
     except ArkError as error:
@@ -188,8 +186,8 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
     """Write a folder with a .npy file for each array. Raise FormatError if an old folder has other files."""
     _remove_unfinished(folder)
     try:
-        with replace_folder(folder) as new:
-            yield lambda key, array: np.save(new / f"{encode_file_name(key)}.npy", array)
+        with replace_folder(folder) as temporary:
+            yield lambda key, array: np.save(temporary / f"{encode_file_name(key)}.npy", array)
     except OtherFileError as error:
         raise FormatError(f"contains {error.path.name}, which is not an entry of the source: remove the file, or "
                           "choose another folder. Nothing was changed", file=str(folder)) from None  # fmt: skip
@@ -295,19 +293,17 @@ def _write_tar(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_safetensors(path: Path) -> Entries:
-    """Yield the keys and arrays of a safetensors file. An entry with a wrong position or type yields an error.
-
-    Raises:
-        FormatError: the header is invalid.
-    """
+    """Yield each key and array (or error) of a safetensors file. Raise FormatError if the header is invalid."""
     with path.open("rb") as file:
         # The file has the size of the header in 8 bytes, the header, and the arrays.
-        available = path.stat().st_size - 8
+        available_bytes = path.stat().st_size - 8
         header_size = int.from_bytes(file.read(8), "little")
 
         def read_header() -> dict[str, Any]:
-            if not 2 <= header_size <= available:
-                raise ValueError(f"the file has {available + 8} bytes, but its header should have {header_size} bytes")
+            """Read the header, which maps keys to the types, shapes and positions of the arrays."""
+            if not 2 <= header_size <= available_bytes:
+                size = available_bytes + 8
+                raise ValueError(f"the file has {size} bytes, but its header should have {header_size} bytes")
             header: dict[str, Any] = json.loads(file.read(header_size))
             header.pop("__metadata__", None)
             return header
@@ -316,7 +312,8 @@ def _read_safetensors(path: Path) -> Entries:
             """Read the array that an entry of the header describes."""
             dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
             start, end = entry["data_offsets"]
-            if not 0 <= start <= end <= available - header_size or end - start != math.prod(shape) * dtype.itemsize:
+            data_bytes = available_bytes - header_size
+            if not 0 <= start <= end <= data_bytes or end - start != math.prod(shape) * dtype.itemsize:
                 raise ValueError("the position or size of the data in the header is wrong")
             file.seek(8 + header_size + start)
             array: Array = np.frombuffer(file.read(end - start), dtype).reshape(shape).copy()
@@ -368,7 +365,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 def _read_hdf5(path: Path) -> Entries:
-    """Yield the key and array (or error) of each dataset of an HDF5 file. Refuse links to, and data in, other files."""
+    """Yield the key and array (or error) of each dataset of an HDF5 file. Raise FormatError for data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
@@ -449,8 +446,7 @@ class _FileForHdf5(io.FileIO):
 def _read_parquet(path: Path) -> Entries:
     """Yield the keys and arrays of a Parquet file. A row with null values yields an error instead of an array.
 
-    Raises:
-        FormatError: a column that ``ark convert`` writes is missing or has another type, or a key is null.
+    Raise FormatError if a column that ``ark convert`` writes is missing or has another type, or if a key is null.
     """
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
@@ -459,12 +455,12 @@ def _read_parquet(path: Path) -> Entries:
         _check_columns(file.schema_arrow, path)
         batch_rows = PARQUET_ROWS
         for group in range(file.metadata.num_row_groups):
-            columns = file.metadata.row_group(group)
+            metadata = file.metadata.row_group(group)
             # Parquet stores equal values once, so its bytes do not limit the memory. A number may need 8 bytes.
-            value_count = sum(columns.column(i).num_values for i in range(columns.num_columns))
-            size = max(columns.total_byte_size, 8 * value_count)
+            value_count = sum(metadata.column(i).num_values for i in range(metadata.num_columns))
+            size = max(metadata.total_byte_size, 8 * value_count)
             check_unpacked_size(size, path, f"row group {group}")
-            batch_rows = max(1, min(batch_rows, columns.num_rows * PARQUET_BYTES // max(size, 1)))
+            batch_rows = max(1, min(batch_rows, metadata.num_rows * PARQUET_BYTES // max(size, 1)))
         for batch in file.iter_batches(batch_size=batch_rows, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if keys.null_count:
@@ -564,7 +560,10 @@ def _import_lhotse(path: Path) -> Any:
 
 
 def _read_lhotse(path: Path) -> Entries:
-    """Yield the key and features (or error) of each item in a lhotse manifest. Refuse features not in files."""
+    """Yield the key and features (or error) of each item in a lhotse manifest.
+
+    Raise FormatError if the manifest is empty, or an item has no features or has features that are not in a file.
+    """
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
     if manifest is None:
@@ -626,11 +625,11 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
         remove_arrays(storage, list_unfinished(storage), path)
         for target in (storage, path):
             _remove_unfinished(target)
-    new = choose_temporary_name(storage)
-    unfinished = new / path.name
-    new.mkdir()
+    temporary = choose_temporary_name(storage)
+    unfinished = temporary / path.name
+    temporary.mkdir()
     try:
-        with lhotse.FeatureSet.open_writer(unfinished) as manifest, array_writer(new / storage.name) as arrays:
+        with lhotse.FeatureSet.open_writer(unfinished) as manifest, array_writer(temporary / storage.name) as arrays:
 
             def write_array(key: str, array: Array) -> None:
                 if array.ndim != 2:
@@ -655,13 +654,13 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
             yield write_array
         with lock_folder(path.parent):
             write_obsolete_keys(path, unfinished, storage)
-            move_arrays(new / storage.name, storage)
+            move_arrays(temporary / storage.name, storage)
             synchronize(unfinished)
             put_in_place(unfinished, path)
     finally:
         with lock_folder(path.parent):
-            remove_arrays(storage, [new], path)
-        remove_path(new)
+            remove_arrays(storage, [temporary], path)
+        remove_path(temporary)
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ _FOUND = ".found"
 
 
 def name_array(name: str, array: npt.NDArray[Any]) -> str:
-    """Return a file name for an array: ``name``, followed by a digest of the type, the shape and the values."""
+    """Return a file name without suffix for an array: ``name``, and a digest of the type, the shape and the values."""
     digest = hashlib.blake2b(f"{array.dtype.str} {array.shape} ".encode(), digest_size=8)
     digest.update(np.ascontiguousarray(array).data)
     return f"{name}-{digest.hexdigest()}"
@@ -73,24 +73,22 @@ def refuse_source_in_storage(source: Path, storage: Path) -> None:
         raise OpenError(f"the source has arrays in this folder: {advice}", file=str(storage))
 
 
-def write_obsolete_keys(old: Path, new: Path, storage: Path) -> None:
+def write_obsolete_keys(old_manifest: Path, new_manifest: Path, storage: Path) -> None:
     """Write the keys of the arrays in ``storage`` that only the old manifest names to a file beside the new manifest.
 
     If the conversion is killed after the manifest was replaced, the next conversion removes the arrays of this list.
     """
-    keys = set(_iterate_keys(old, storage))
+    keys = set(_iterate_keys(old_manifest, storage))
     if keys:
-        keys.difference_update(_iterate_keys(new, storage))
-        new.with_name(_OBSOLETE).write_text("".join(f"{key}\n" for key in keys), "utf-8")
+        keys.difference_update(_iterate_keys(new_manifest, storage))
+        new_manifest.with_name(_OBSOLETE).write_text("".join(f"{key}\n" for key in keys), "utf-8")
 
 
 def move_arrays(source: Path, storage: Path) -> None:
     """Move the files of a folder tree to the folder ``storage``. Files that are links are replaced, not followed.
 
     For each array that ``storage`` already has, a marker file is created in ``source`` (see :func:`remove_arrays`).
-
-    Raises:
-        OpenError: the name of a folder belongs to a link or to a file.
+    Raise OpenError if the name of a folder belongs to a link or to a file.
     """
     check_storage(storage)
     storage.mkdir(exist_ok=True)

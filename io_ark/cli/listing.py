@@ -34,10 +34,8 @@ def head(arguments: argparse.Namespace) -> int:
 def grep(arguments: argparse.Namespace) -> int:
     """Print a line for each entry whose key matches a pattern (with ``--invert``: does not match).
 
-    Return 1 if no entry is selected or a printed entry is unreadable, and 0 otherwise.
-
-    Raises:
-        SpecifierError: the pattern is not a regular expression.
+    Return 1 if no entry is selected or a printed entry is unreadable, and 0 otherwise. Raise SpecifierError if the
+    pattern is not a regular expression.
     """
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
@@ -87,10 +85,8 @@ def _print_entries(
 def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
-    Raises:
-        SpecifierError: no key was passed, but ``where`` is a table.
-        MissingKeyError: the table does not have the key.
-        FormatError: the object is invalid, or is nested too deeply for JSON.
+    Raise SpecifierError if no key was passed, but ``where`` is a table, MissingKeyError if the table does not have the
+    key, and FormatError if the object is invalid, or is nested too deeply for JSON.
     """
     access = get_access(arguments)
     if arguments.key is None:

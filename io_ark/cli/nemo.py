@@ -41,12 +41,9 @@ def refuse_overwriting_source(source: str, target: str) -> None:
 def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
     """Yield the key of each utterance of a data directory, and the JSON object that describes it in NeMo's manifest.
 
-    An utterance without a readable recording, with times outside its recording, or without a line in an existing file
-    ``text`` yields an error instead of an object.
-
-    Raises:
-        MissingFileError: the directory has no ``wav.scp``.
-        FormatError: a recording is not a separate file, or a segment has a channel.
+    For an utterance without a readable recording, with times outside its recording, or without a line in an existing
+    file ``text``, yield an error instead of an object. Raise MissingFileError if the directory has no ``wav.scp``, and
+    FormatError if a recording is not a separate file, or a segment has a channel.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
         problem = "is a file" if os.path.isfile(source) else "has no wav.scp"
@@ -69,28 +66,14 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
     for segment, (duration, audio_duration) in zip(utterances, durations, strict=True):
         key = segment.key
         if segment.recording not in recordings:
-            yield (
-                key,
-                FormatError(
-                    f"lacks the recording {segment.recording}: add the recording", file=f"{source}/wav.scp", key=key
-                ),
-            )
+            message = f"lacks the recording {segment.recording}: add the recording"
+            yield key, FormatError(message, file=f"{source}/wav.scp", key=key)
             continue
         if text is not None and key not in text:
             yield key, FormatError("has no line, so the manifest omits it: add a line", file=f"{source}/text", key=key)
             continue
-        if isinstance(audio_duration, ArkError):
-            yield key, audio_duration
-            continue
-        audio = f"the recording {segment.recording} has {audio_duration:g} s of audio"
-        if duration <= 0:
-            yield (
-                key,
-                FormatError(f"starts at {segment.start:g} s, but {audio}: remove the utterance", file=source, key=key),
-            )
-            continue
-        if segment.end > audio_duration + MAX_OVERSHOOT:
-            yield key, FormatError(f"ends at {segment.end:g} s, but {audio}: correct the end", file=source, key=key)
+        if error := _check_times(source, segment, duration, audio_duration):
+            yield key, error
             continue
         item: dict[str, Any] = {"audio_filepath": recordings[segment.recording]}
         if segments is not None:
@@ -101,6 +84,22 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
         if key in speakers:
             item["speaker"] = speakers[key]
         yield key, item
+
+
+def _check_times(source: str, segment: Segment, duration: float, audio_duration: float | ArkError) -> ArkError | None:
+    """Return the error of an utterance with times outside its recording, or the recording's error, or None.
+
+    Durations are in seconds. ``duration`` is the duration of the utterance, and ``audio_duration`` of the recording.
+    """
+    if isinstance(audio_duration, ArkError):
+        return audio_duration
+    audio = f"the recording {segment.recording} has {audio_duration:g} s of audio"
+    if duration <= 0:
+        message = f"starts at {segment.start:g} s, but {audio}: remove the utterance"
+        return FormatError(message, file=source, key=segment.key)
+    if segment.end > audio_duration + MAX_OVERSHOOT:
+        return FormatError(f"ends at {segment.end:g} s, but {audio}: correct the end", file=source, key=segment.key)
+    return None
 
 
 def _get_segment(segments: Any, key: str) -> Segment:
@@ -151,8 +150,7 @@ def _measure_audio(
 def write_manifest(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends a line of JSON.
 
-    Raises:
-        FormatError: raised by ``write_item``: an item has a string that is not valid UTF-8. The error names the key.
+    The function raises a FormatError that names the key if an item has a string that is not valid UTF-8.
     """
     with path.open("wb") as file:
 

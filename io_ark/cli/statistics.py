@@ -21,9 +21,9 @@ MAX_NAMED_COLUMNS = 10  # Largest number of columns that a line about NaN, infin
 class Statistics:
     """Statistics of a table, accumulated entry by entry."""
 
-    entries: int = 0  # Number of readable entries.
-    failed: int = 0  # Number of unreadable entries.
-    stored: Counter[str] = field(default_factory=Counter)  # Maps a storage format to the number of entries.
+    entry_count: int = 0  # Number of readable entries.
+    unreadable_count: int = 0  # Number of unreadable entries.
+    storage_counts: Counter[str] = field(default_factory=Counter)  # Maps a storage format to the number of entries.
     lengths: list[int] = field(default_factory=list)  # Rows of matrices, elements of vectors, and samples of audio.
     seconds: float = 0.0  # Total duration of audio.
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
@@ -31,10 +31,10 @@ class Statistics:
     def add_entry(self, entry: StoredEntry) -> None:
         """Count an entry. Unless it is unreadable, add its storage, length, duration and numbers to the statistics."""
         if entry.error is not None:
-            self.failed += 1
+            self.unreadable_count += 1
             return
-        self.entries += 1
-        self.stored[entry.stored] += 1
+        self.entry_count += 1
+        self.storage_counts[entry.stored] += 1
         if entry.shape:
             self.lengths.append(entry.shape[-1] if hasattr(entry.value, "duration") else entry.shape[0])
         self.seconds += getattr(entry.value, "duration", 0.0)
@@ -48,9 +48,9 @@ class Statistics:
     def to_json_object(self) -> dict[str, Any]:
         """Return the statistics as a dictionary, whose arrays :func:`print_json` converts."""
         return {
-            "entries": self.entries,
-            "unreadable": self.failed,
-            "stored": dict(self.stored),
+            "entries": self.entry_count,
+            "unreadable": self.unreadable_count,
+            "stored": dict(self.storage_counts),
             "seconds": self.seconds,
             "lengths": {
                 "total": sum(self.lengths),
@@ -60,9 +60,9 @@ class Statistics:
             "columns": {
                 str(columns): {
                     **dict(zip(("mean", "deviation", "min", "max"), moments.column_statistics, strict=True)),
-                    "nan": moments.nan,
-                    "infinite": moments.infinite,
-                    "constant": moments.constant,
+                    "nan": moments.nan_count,
+                    "infinite": moments.infinite_count,
+                    "constant": moments.constant_columns,
                 }
                 for columns, moments in sorted(self.moments.items())
             },
@@ -75,11 +75,11 @@ class Moments:
     def __init__(self, column_count: int) -> None:
         self.count = np.zeros(column_count)  # Numbers of finite values.
         self.mean = np.zeros(column_count)
-        self.squares = np.zeros(column_count)  # Sums of squared deviations from the means.
-        self.nan = np.zeros(column_count, np.int64)
-        self.infinite = np.zeros(column_count, np.int64)
-        self.low = np.full(column_count, np.inf)
-        self.high = np.full(column_count, -np.inf)
+        self.squares = np.zeros(column_count)  # Sums of squared differences from the means.
+        self.nan_count = np.zeros(column_count, np.int64)
+        self.infinite_count = np.zeros(column_count, np.int64)
+        self.minimum = np.full(column_count, np.inf)
+        self.maximum = np.full(column_count, -np.inf)
 
     def add_rows(self, rows: np.ndarray[Any, Any]) -> None:
         """Update the moments with an array (rows, columns), by the formula of Chan, Golub and LeVeque (1979)."""
@@ -93,22 +93,22 @@ class Moments:
         self.squares += squares + mean_difference**2 * self.count * count / total
         self.mean += mean_difference * count / total
         self.count += count
-        self.nan += np.isnan(values).sum(axis=0)
-        self.infinite += np.isinf(values).sum(axis=0)
-        self.low = np.minimum(self.low, np.where(is_finite, values, np.inf).min(axis=0))
-        self.high = np.maximum(self.high, np.where(is_finite, values, -np.inf).max(axis=0))
+        self.nan_count += np.isnan(values).sum(axis=0)
+        self.infinite_count += np.isinf(values).sum(axis=0)
+        self.minimum = np.minimum(self.minimum, np.where(is_finite, values, np.inf).min(axis=0))
+        self.maximum = np.maximum(self.maximum, np.where(is_finite, values, -np.inf).max(axis=0))
 
     @property
     def column_statistics(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """Mean, deviation, minimum and maximum of each column. They are NaN for a column without finite values."""
-        deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
-        values = self.mean, deviation, self.low, self.high
+        """Mean, standard deviation, minimum and maximum, (columns,) each. NaN for columns without finite values."""
+        standard_deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
+        values = self.mean, standard_deviation, self.minimum, self.maximum
         return tuple(np.where(self.count > 0, value, np.nan) for value in values)
 
     @property
-    def constant(self) -> list[int]:
+    def constant_columns(self) -> list[int]:
         """Indices of constant columns, in which two or more values are finite and all finite values are equal."""
-        return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
+        return [int(column) for column in np.flatnonzero((self.minimum == self.maximum) & (self.count > 1))]
 
 
 def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
@@ -128,15 +128,15 @@ def stat(arguments: argparse.Namespace) -> int:
             print_json({"table": name, **result.to_json_object()})
         else:
             _print_statistics(name, result)
-        status |= int(result.failed > 0)
+        status |= int(result.unreadable_count > 0)
     return status
 
 
 def _print_statistics(name: str, statistics: Statistics) -> None:
     """Print the statistics of the table ``name``, with a line for each column of the numbers."""
-    unreadable = f", {statistics.failed} unreadable" if statistics.failed else ""
-    print(color_text(f"{name}: {format_count(statistics.entries, 'entry', 'entries')}{unreadable}", "bold"))
-    for stored, count in statistics.stored.most_common():
+    unreadable = f", {statistics.unreadable_count} unreadable" if statistics.unreadable_count else ""
+    print(color_text(f"{name}: {format_count(statistics.entry_count, 'entry', 'entries')}{unreadable}", "bold"))
+    for stored, count in statistics.storage_counts.most_common():
         print(f"  stored as {stored}: {count}")
     if statistics.seconds:
         print(f"  audio: {statistics.seconds:.2f} s ({statistics.seconds / 3600:.2f} h)")
@@ -152,12 +152,12 @@ def _print_statistics(name: str, statistics: Statistics) -> None:
         print("  column         mean    deviation          min          max")
         for column, row in enumerate(zip(*moments.column_statistics, strict=True)):
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
-        for label, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
+        for label, counts in (("NaN", moments.nan_count), ("infinite", moments.infinite_count)):
             if counts.any():
                 column_list = _format_columns(np.flatnonzero(counts).tolist())
                 print(color_text(f"  {label}: {format_count(int(counts.sum()), 'value')} in {column_list}", "red"))
-        if moments.constant:
-            print(color_text(f"  constant: {_format_columns(moments.constant)}", "yellow"))
+        if moments.constant_columns:
+            print(color_text(f"  constant: {_format_columns(moments.constant_columns)}", "yellow"))
 
 
 def _format_columns(numbers: list[int]) -> str:

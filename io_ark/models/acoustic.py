@@ -42,7 +42,7 @@ class Network:
 
     @property
     def config(self) -> list[str]:
-        """Lines of an nnet3 network that describe its nodes, such as ``component-node name=...``. Not for nnet2."""
+        """Lines that describe the nodes of an nnet3 network, such as ``input-node name=...``. Undefined for nnet2."""
         return self.data.partition(b"\n\n")[0].decode("latin1").splitlines()[1:]
 
 

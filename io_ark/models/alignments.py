@@ -60,8 +60,8 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
         (alignments,): True for reordered alignments, False for other alignments and if the order cannot be inferred.
 
     Raises:
-        FormatError: an integer is not a transition-id, or a self-loop follows a self-loop of a different state, which
-            no path through HMMs allows.
+        FormatError: an integer is not a transition-id, or the first change of state next to a self-loop is between two
+            self-loops, which no path through HMMs allows.
 
     >>> from io_ark.models import HmmState, HmmTopology, TransitionModel, is_reordered
     >>> states = (HmmState(0, 0, ((0, 0.5), (1, 0.5))), HmmState())
@@ -94,22 +94,22 @@ class AlignedFrames(NamedTuple):
     @classmethod
     def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
         """Create the frames of alignments from transition-ids. For arguments and errors, see :func:`is_reordered`."""
-        numbers = model.check_ids(ids)
-        edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
-        states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
+        frame_ids = model.check_ids(ids)
+        all_bounds = np.array([0, len(frame_ids)] if bounds is None else bounds, np.int64)
+        states, loops = model.maps.state[frame_ids], model.maps.is_self_loop[frame_ids]
         is_step = states[1:] != states[:-1]
-        inner_edges = edges[(edges > 0) & (edges < len(states))]
-        is_step[inner_edges - 1] = False  # A change of state between two alignments is not a step.
+        inner_bounds = all_bounds[(all_bounds > 0) & (all_bounds < len(states))]
+        is_step[inner_bounds - 1] = False  # A change of state between two alignments is not a step.
         steps = np.flatnonzero(is_step)
-        return cls(numbers, edges, states, loops, steps, _are_reordered(edges, loops, steps))
+        return cls(frame_ids, all_bounds, states, loops, steps, _are_reordered(all_bounds, loops, steps))
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Compute the result of :func:`is_reordered` (see there for errors) from arrays of :class:`AlignedFrames`.
+    """Return the result of :func:`is_reordered`, (alignments,), from arrays of :class:`AlignedFrames`.
 
-    The first change of state with a self-loop on one side determines the order: the alignment is reordered if the
-    self-loop precedes the change. Without such a change, it is reordered if the last frame is a self-loop and the first
-    frame is not.
+    The first change of state next to a self-loop determines the order: the alignment is reordered if the self-loop
+    precedes the change. Raise FormatError if self-loops are on both sides of this change. Without such a change, the
+    alignment is reordered if its last frame is a self-loop and its first frame is not.
     """
     steps_with_loop = steps[loops[steps] | loops[steps + 1]]
     indices = np.searchsorted(steps_with_loop, bounds)  # Index of the first such step of each alignment.
@@ -138,7 +138,8 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
         The phones of all alignments and their frames.
 
     Raises:
-        FormatError: an integer is not a transition-id, or no path through the HMMs has this alignment.
+        FormatError: an integer is not a transition-id, a phone is followed by a self-loop of a different state, or the
+            order is invalid (see :func:`is_reordered`).
 
     >>> from io_ark.models import HmmState, HmmTopology, TransitionModel, split_to_phones
     >>> states = (HmmState(0, 0, ((0, 0.5), (1, 0.5))), HmmState())
@@ -151,43 +152,48 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
 
 
 def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
-    """Split the alignments ``frames`` of a model into phones like :func:`split_to_phones`.
-
-    Raises:
-        FormatError: a phone is followed by a self-loop of a different state.
-    """
+    """Split alignments into phones. Raise FormatError if a phone is followed by a self-loop of a different state."""
     bounds, states, steps = frames.bounds, frames.states, frames.steps
-    phone_of = np.append(np.int32(0), model.tuples[:, 0])  # Phone of each transition-state, counted from 1.
-    # A phone ends after its transition to the final state. In a reordered alignment, self-loops follow this transition,
-    # and the phone ends after them.
-    leaving_frames = np.flatnonzero(~frames.loops)
-    is_final = model.maps.is_final[frames.ids[leaving_frames]]
-    final_frames = leaving_frames[is_final]  # Frames with a transition to the final state.
-    next_alignment = np.searchsorted(bounds, final_frames, side="right")
-    next_leaving = np.append(leaving_frames, len(states))[1:][is_final]
-    phone_ends = np.where(
-        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final_frames + 1
-    )
-    before_loop = steps[frames.loops[steps + 1]]  # Frames that are followed by a self-loop of a different state.
-    last_final = np.searchsorted(final_frames, before_loop, side="right") - 1
-    if (before_loop + 1 < np.append(phone_ends, 0)[last_final]).any():
-        message = "a phone is followed by a self-loop of another state"
-        raise FormatError(f"{message}: check that the model belongs to the alignments")
+    phone_of_state = np.append(np.int32(0), model.tuples[:, 0])  # Index 0 is unused.
     # A phone without a transition to the final state is incomplete. It ends at the next phone, or with the alignment.
     is_end = np.zeros(len(states) + 1, bool)  # is_end[i] is True if a phone ends before frame i.
-    is_end[phone_ends] = True
-    changes = steps[phone_of[states[steps]] != phone_of[states[steps + 1]]] + 1
+    is_end[_find_final_ends(model, frames)] = True
+    changes = steps[phone_of_state[states[steps]] != phone_of_state[states[steps + 1]]] + 1
     open_ends = np.concatenate((changes, bounds[1:][np.diff(bounds) > 0]))
     open_ends = open_ends[~is_end[open_ends]]
     is_end[open_ends] = True
     ends = np.flatnonzero(is_end)
     starts = np.append(0, ends)[: len(ends)]
-    phones = phone_of[states[starts]]
+    phones = phone_of_state[states[starts]]
     # A phone that begins in a later state than the first is incomplete as well, unless the first state emits no frames.
     late_starts = starts[model.tuples[states[starts] - 1, 1] != 0]
-    first_states = [model.topology.entry(phone)[0] for phone in phone_of[states[late_starts]]]
+    first_states = [model.topology.entry(phone)[0] for phone in phone_of_state[states[late_starts]]]
     late_starts = late_starts[[state.forward_pdf_class != NO_PDF for state in first_states]]
     is_complete = np.ones(len(bounds) - 1, bool)
     is_complete[np.searchsorted(bounds, np.append(open_ends - 1, late_starts), side="right") - 1] = False
     counts = np.diff(np.searchsorted(ends, bounds, side="right"))
     return Segments(np.append(starts, len(states)), phones, counts, is_complete)
+
+
+def _find_final_ends(model: TransitionModel, frames: AlignedFrames) -> Indices:
+    """Return the first frame after each phone that has a transition to the final state of its HMM, (phones,).
+
+    The phone ends after this transition or, in a reordered alignment, after the self-loops that follow the transition.
+    Raise FormatError if a phone is followed by a self-loop of a different state.
+    """
+    bounds, steps = frames.bounds, frames.steps
+    leaving_frames = np.flatnonzero(~frames.loops)
+    is_final = model.maps.is_final[frames.ids[leaving_frames]]
+    final_frames = leaving_frames[is_final]  # Frames with a transition to the final state.
+    next_alignment = np.searchsorted(bounds, final_frames, side="right")
+    next_leaving = np.append(leaving_frames, len(frames.ids))[1:][is_final]
+    ends = np.where(
+        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final_frames + 1
+    )
+    before_loop = steps[frames.loops[steps + 1]]  # Frames that are followed by a self-loop of a different state.
+    last_final = np.searchsorted(final_frames, before_loop, side="right") - 1
+    # Index -1, if no transition to a final state precedes the frame, selects the appended 0.
+    if (before_loop + 1 < np.append(ends, 0)[last_final]).any():
+        message = "a phone is followed by a self-loop of another state"
+        raise FormatError(f"{message}: check that the model belongs to the alignments")
+    return ends

@@ -65,7 +65,7 @@ def _read_binary_topology(source: Source) -> HmmTopology:
 
 
 def _read_binary_entry(source: Source, is_hmm: bool) -> TopologyEntry:
-    """Read the states of an HMM in binary. If ``is_hmm``, the file has one pdf-class for each state, otherwise two."""
+    """Read the states of an HMM in binary. A state has one pdf-class in the file if ``is_hmm``, and otherwise two."""
     states = []
     for _ in range(read_size(source, True, "the number of states of an HMM")):
         forward = read_int32(source, True)
@@ -96,13 +96,13 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _read_text_topology(source: Source) -> HmmTopology:
-    """Read a topology in text, after its opening token. Raise FormatError if two entries have the same phone."""
+    """Read a topology in text, after its opening token, including its closing token, which may be missing."""
     entry_of: dict[int, int] = {}
     entries: list[TopologyEntry] = []
     while True:
         start = source.tell()
         token = source.read_token()
-        if token in (b"</Topology>", b""):  # As in Kaldi, a topology may end with the file.
+        if token in (b"</Topology>", b""):  # As in Kaldi, the file may end without the closing token.
             break
         if token != b"<TopologyEntry>":
             source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", start)
@@ -114,7 +114,8 @@ def _read_text_topology(source: Source) -> HmmTopology:
     if source.peek(1) == b"\n" or source.peek(1) == b" ":
         source.skip(1)
     size = max(entry_of, default=-1) + 1
-    if size > 8 * (len(entry_of) + (1 << 16)):  # A damaged number of a phone must not create a huge tuple.
+    # Phones have few gaps, so a far larger number is damaged. It must not create a huge tuple.
+    if size > 8 * (len(entry_of) + (1 << 16)):
         source.fail(f"phone {size - 1} of the topology is too large for {len(entry_of)} phones: the file is damaged")
     return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(size)), tuple(entries))
 
@@ -175,7 +176,7 @@ def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _format_state(number: int, state: HmmState, is_hmm: bool) -> str:
-    """Format state ``number`` of an HMM as text. If ``is_hmm``, a state has one pdf-class, otherwise two."""
+    """Format state ``number`` of an HMM as text, with one pdf-class if ``is_hmm``, and otherwise with two."""
     parts = [f"<State> {number} "]
     if state.forward_pdf_class != NO_PDF and is_hmm:
         parts.append(f"<PdfClass> {state.forward_pdf_class} ")

@@ -6,7 +6,7 @@ Source: ``ConvertAlignment`` in Kaldi's ``src/hmm/hmm-utils.cc``.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -121,6 +121,7 @@ class AlignmentConverter:
         if not segments.complete.all():
             return self._convert_usable_alignments(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last_shift = self._map_phones(segments.phones), self.subsampling - 1
+        # The alignments are converted once for each shift. These conversions are called versions.
         shifts = range(last_shift, -1, -1) if self.repeat_frames else (last_shift,)
         lengths, short_masks = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short_masks, axis=0)
@@ -134,13 +135,13 @@ class AlignmentConverter:
         ids_of_versions = _interleave_versions(versions, sizes)
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
-    def _convert_usable_alignments(self, frames: AlignedFrames, usable: Mask) -> Converted:
-        """Convert the alignments that the mask ``usable`` selects. All others get no frames, and are not short."""
+    def _convert_usable_alignments(self, frames: AlignedFrames, is_usable: Mask) -> Converted:
+        """Convert only the alignments in the mask ``is_usable``. Others get no frames, and False in both masks."""
         sizes = np.diff(frames.bounds)
-        converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
-        lengths, is_short = np.zeros_like(sizes), np.zeros_like(usable)
-        lengths[usable], is_short[usable] = np.diff(converted.bounds), converted.is_short
-        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), is_short)
+        converted = self.convert_many(frames.ids[np.repeat(is_usable, sizes)], np.cumsum([0, *sizes[is_usable]]))
+        lengths, is_short = np.zeros_like(sizes), np.zeros_like(is_usable)
+        lengths[is_usable], is_short[is_usable] = np.diff(converted.bounds), converted.is_short
+        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(is_usable), is_short)
 
     def _map_phones(self, phones: Integers) -> Integers:
         """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
@@ -183,7 +184,7 @@ class AlignmentConverter:
         """Return the new transition-ids of all alignments, concatenated.
 
         ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
-        :meth:`_find_first_ids`. A phone of unchanged length and topology keeps its path; any other gets a random path.
+        :meth:`_find_first_ids`. A phone with another length or topology than before gets a random path.
         """
         keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
@@ -192,8 +193,10 @@ class AlignmentConverter:
         if not keeps_path.all():
             changed_phones = np.flatnonzero(~keeps_path).tolist()
             paths = [step for i in changed_phones for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
+            # A step is the HMM state of a frame, and the index of the transition in this state.
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
-            steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, transitions, np.array(paths, np.int32)
+            steps[is_old] = np.column_stack((states, transitions))
+            steps[~is_old] = paths
             states, transitions = steps.T
         phone_indices = np.repeat(np.arange(len(phones)), lengths)
         result: Integers = first_ids[phone_indices, states] + transitions
@@ -202,24 +205,22 @@ class AlignmentConverter:
         return result
 
     def _find_changed_topologies(self, old_phones: Integers, new_phones: Integers) -> Mask:
-        """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
+        """Return True for each phone whose old and new HMM differ, (phones,). Warn only of the first difference."""
         # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
         pairs, indices = np.unique(old_phones.astype(np.int64) << 32 | new_phones, return_inverse=True)
-        is_other = [
+        is_changed = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
         ]
-        if any(is_other) and not self._has_warned:
+        if any(is_changed) and not self._has_warned:
             logger.warning("Topology mismatch detected; automatically converting. Won't warn again.")
             self._has_warned = True
-        return np.array(is_other, bool)[indices]
+        return np.array(is_changed, bool)[indices]
 
     def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
         """Return the first transition-id of each HMM state of each phone in its context: (phones, states).
 
         ``owners`` (phones,) has the index of the alignment of each phone. Contexts do not cross the ends of alignments.
-
-        Raises:
-            FormatError: the topology lacks a phone, the tree has no pdf, or the model lacks a state.
+        Raise FormatError if the topology lacks a phone, the tree has no pdf for a phone, or the model lacks a state.
         """
         width = self.tree.width
         # Put zeros between the alignments, so that no window has phones of two alignments.
@@ -261,7 +262,7 @@ class AlignmentConverter:
 
 
 def _number_windows(windows: Integers) -> Indices:
-    """Return an integer for each window of phones. Equal windows have equal integers."""
+    """Return an integer for each of ``windows`` (windows, width). Integers are equal only if the windows are equal."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
         if codes.max(initial=0) >= 1 << 31:  # Renumber the codes, so that the next product cannot overflow.
@@ -277,10 +278,10 @@ def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int
     The phones that lack frames take turns. A phone takes one frame from the nearest phone that can spare a frame, where
     the distance is the number of frames between the two phones. In a tie, the earlier phone gives the frame.
     """
-    lacking = [i for i, min_length in enumerate(min_lengths) if lengths[i] < min_length]
+    receivers = [i for i, min_length in enumerate(min_lengths) if lengths[i] < min_length]
     donors = [i for i, min_length in enumerate(min_lengths) if lengths[i] > min_length]
-    while lacking:
-        for i in lacking:
+    while receivers:
+        for i in receivers:
             if not donors:
                 return None
             position = bisect(donors, i)
@@ -292,7 +293,7 @@ def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int
             lengths[donor] -= 1
             if lengths[donor] == min_lengths[donor]:
                 del donors[nearest]
-        lacking = [i for i in lacking if lengths[i] < min_lengths[i]]
+        receivers = [i for i in receivers if lengths[i] < min_lengths[i]]
     return lengths
 
 
@@ -315,26 +316,27 @@ def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices])
     return interleaved
 
 
-def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mask) -> None:
+def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, is_selected: Mask) -> None:
     """Move the self-loops of each state from before to after the transition to the next state, or back, in place.
 
     ``ids`` (frames,) are the transition-ids of concatenated phones, and ``bounds`` (phones + 1,) are the first frame of
-    each phone and the total number of frames. ``chosen`` (phones,) is True for the phones whose self-loops move.
+    each phone and the total number of frames. ``is_selected`` (phones,) is True for the phones whose self-loops move.
     """
-    if not chosen.any():
+    if not is_selected.any():
         return
     states, is_leaving = model.maps.state[ids], ~model.maps.is_self_loop[ids]
     is_run_start = np.append(True, states[1:] != states[:-1])
     is_run_start[bounds[:-1]] = True
     visit_starts = np.flatnonzero(is_run_start)
+    # Successive visits to one state are separated by their transitions, which precede or follow the self-loops.
     loops_follow = np.repeat(is_leaving[visit_starts], np.diff(np.append(visit_starts, len(ids))))
     is_run_start |= is_leaving & loops_follow
     is_run_start[1:] |= is_leaving[:-1] & ~loops_follow[1:]
     # A run is the frames of one visit to a state: its self-loops, and the transition to the next state. All self-loops
     # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
     run_starts = np.flatnonzero(is_run_start)
-    is_chosen = np.repeat(chosen, np.diff(bounds))[run_starts]
-    first_frames, last_frames = run_starts[is_chosen], np.append(run_starts[1:], len(ids))[is_chosen] - 1
+    moves = np.repeat(is_selected, np.diff(bounds))[run_starts]
+    first_frames, last_frames = run_starts[moves], np.append(run_starts[1:], len(ids))[moves] - 1
     ids[first_frames], ids[last_frames] = ids[last_frames], ids[first_frames]
 
 
@@ -343,53 +345,58 @@ class _RandomPaths:
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
-        # Maps an HMM to the results of _find_states_with_paths for 0, 1, 2, ... frames.
+        # Maps the index of an HMM to the results of _find_states_with_paths for 0, 1, 2, ... frames.
         self._start_states: dict[int, list[frozenset[int]]] = {}
-        # Maps an HMM, a state and a number of frames to the result of _find_transitions_to_end.
+        # Maps the index of an HMM, a state and a number of frames to the result of _find_transitions_to_end.
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
-        """Return a random path of ``length`` frames through the HMM of a phone.
+        """Return a random path of ``length`` frames through the HMM of a phone. Raise FormatError if there is none.
 
-        The path has a pair for each frame: the HMM state, and the index of the transition in the state.
-
-        Raises:
-            FormatError: the phone has no path of ``length`` frames.
+        The path has a pair for each frame: the number of the HMM state, and the index of the transition in the state.
         """
         entry = self._topology.entry(phone)
-        path, number, num_left = [], 0, length
+        path, number, num_frames = [], 0, length
         while number != len(entry) - 1:
-            choices = self._find_transitions_to_end(phone, number, num_left)
+            choices = self._find_transitions_to_end(phone, number, num_frames)
             if not choices:
                 raise FormatError(f"phone {phone} has no path of {length} frames: check the topology of the new model")
             index, target = choices[int(len(choices) * self._random.random())]
             if entry[number].forward_pdf_class != NO_PDF:
                 path.append((number, index))
-                num_left -= 1
+                num_frames -= 1
             number = target
         return path
 
-    def _find_transitions_to_end(self, phone: int, number: int, num_left: int) -> list[tuple[int, int]]:
-        """Return (index, target) of each transition that starts a path of ``num_left`` frames from state ``number``."""
-        key = self._topology.entry_of[phone], number, num_left
+    def _find_transitions_to_end(self, phone: int, number: int, num_frames: int) -> list[tuple[int, int]]:
+        """Return (index, target) of the transitions of state ``number`` that can begin a path to the final state.
+
+        The path has exactly ``num_frames`` frames, including the frame of this transition if the state emits frames.
+        """
+        key = self._topology.entry_of[phone], number, num_frames
         if key not in self._choices:
             state = self._topology.entry(phone)[number]
-            usable = self._find_states_with_paths(phone, num_left - (state.forward_pdf_class != NO_PDF))
-            self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in usable]
+            targets = self._find_states_with_paths(phone, num_frames - (state.forward_pdf_class != NO_PDF))
+            self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in targets]
         return self._choices[key]
 
     def _find_states_with_paths(self, phone: int, num_frames: int) -> frozenset[int]:
-        """Return the states of a phone from which a path of exactly ``num_frames`` frames leads to the final state."""
+        """Return the states of a phone from which a path of exactly ``num_frames`` frames leads to the final state.
+
+        The result is empty if ``num_frames`` is negative.
+        """
         entry = self._topology.entry(phone)
-        by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
-        while len(by_length) <= num_frames:
-            states = set() if by_length else {len(entry) - 1}
+        states_by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
+        while len(states_by_length) <= num_frames:
+            states = set() if states_by_length else {len(entry) - 1}
             # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
             for _ in entry:
                 for index, state in enumerate(entry):
-                    emits = state.forward_pdf_class != NO_PDF
-                    following = states if not emits else by_length[-1] if by_length else ()
-                    if any(target in following for target, _ in state.transitions):
+                    if state.forward_pdf_class == NO_PDF:
+                        next_states: Collection[int] = states
+                    else:
+                        next_states = states_by_length[-1] if states_by_length else ()
+                    if any(target in next_states for target, _ in state.transitions):
                         states.add(index)
-            by_length.append(frozenset(states))
-        return by_length[num_frames] if num_frames >= 0 else frozenset()
+            states_by_length.append(frozenset(states))
+        return states_by_length[num_frames] if num_frames >= 0 else frozenset()

@@ -24,7 +24,7 @@ def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
     """Return the eigenvalues of a symmetric matrix in descending order of their absolute values, and its eigenvectors.
 
     The eigenvectors of LAPACK, which NumPy calls, may have signs that differ from Kaldi's. This function uses Kaldi's
-    algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
+    algorithm, so the signs are Kaldi's, except for equal eigenvalues, whose eigenvectors depend on rounding errors.
 
     Args:
         matrix: symmetric matrix (dim, dim).
@@ -72,7 +72,7 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
     """Return ``reflector`` and ``factor`` of a Householder reflection of the vector ``row``.
 
     The reflection ``I - factor * outer(reflector, reflector)`` sets all elements of ``row`` except the last to 0. The
-    factor is 0 if they are 0 already.
+    factor is 0 if these elements are 0 already.
     """
     scaled = row / max(float(np.abs(row).max()), TINY)
     last, squares = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
@@ -98,6 +98,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         for k, (left, right) in enumerate(itertools.pairwise(sizes)):
             if abs(off_diagonal[k]) <= epsilon * (left + right):
                 off_diagonal[k] = 0.0
+        # Rows `start` to `end - 1` are the last block of several rows in which no off-diagonal element is 0.
         end = dim
         while end > 1 and off_diagonal[end - 2] == 0:
             end -= 1
@@ -112,15 +113,19 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
-    """Run one QR step with a Wilkinson shift on rows ``start`` to ``end - 1`` of the matrix in :func:`_diagonalize`."""
-    half = (diagonal[end - 2] - diagonal[end - 1]) / 2
-    scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
-    half, corner = half / scale, off_diagonal[end - 2] / scale
+    """Run one QR step with a Wilkinson shift on rows ``start`` to ``end - 1`` of the matrix in :func:`_diagonalize`.
+
+    ``diagonal``, ``off_diagonal`` and ``rows`` are changed in place.
+    """
+    half_difference = (diagonal[end - 2] - diagonal[end - 1]) / 2
+    scale = max(abs(half_difference), abs(off_diagonal[end - 2]), TINY)
+    half, corner = half_difference / scale, off_diagonal[end - 2] / scale
     root = math.sqrt(half * half + corner * corner)
     shift = diagonal[end - 1] - scale * corner * corner / (half + (root if half > 0 else -root))
     x, bulge = diagonal[start] - shift, off_diagonal[start]
     for k in range(start, end - 1):
         c, s = _compute_rotation(x, bulge)
+        # Rotate the symmetric block of rows k and k + 1, with the elements p, q, q and r, from both sides.
         p, q, r = diagonal[k], off_diagonal[k], diagonal[k + 1]
         diagonal[k] = c * (c * p - s * q) - s * (c * q - s * r)
         off_diagonal[k] = s * (c * p - s * q) + c * (c * q - s * r)

@@ -17,12 +17,10 @@ T = TypeVar("T")
 
 
 def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -> None:
-    """Convert attributes of a model, a frozen dataclass, to arrays of type ``dtype``.
+    """Convert attributes of a model, a frozen dataclass, in place to arrays of type ``dtype``.
 
-    ``shapes`` maps the names of the attributes to the expected shapes. Values that are too large become infinite.
-
-    Raises:
-        FormatError: an array does not have the expected shape.
+    ``shapes`` maps the names of the attributes to the expected shapes. Values that are too large become infinite. Raise
+    FormatError if an array has another shape.
     """
     for name, shape in shapes.items():
         with np.errstate(over="ignore", invalid="ignore"):
@@ -84,9 +82,9 @@ class ModelCodec(Codec[Any]):
         # Kaldi before 2012 wrote <DiagGMMBegin> instead of <DiagGMM>.
         expect_token(source, binary, b"<%s>" % self.token, b"<%sBegin>" % self.token)
         token, count = b"", 0
-        for field, following in zip(self.fields, (*self.fields[1:], None), strict=True):
+        for field, next_field in zip(self.fields, (*self.fields[1:], None), strict=True):
             if field.token and token != field.token:
-                expected = (field.token, following.token) if field.optional and following else (field.token,)
+                expected = (field.token, next_field.token) if field.optional and next_field else (field.token,)
                 token = expect_token(source, binary, *expected)
                 if token != field.token:  # The optional field is missing, and `token` belongs to the next field.
                     continue

@@ -47,21 +47,21 @@ class Gmm:
     gconsts: Float32 = None  # type: ignore[assignment]  # Computed in __post_init__ if None.
 
     def __post_init__(self) -> None:
-        count, dim = len(self.weights), np.shape(self.precision_means)[-1:]
-        if 0 in (count, *dim):
+        count, frame_shape = len(self.weights), np.shape(self.precision_means)[-1:]  # A frame has the shape (dim,).
+        if 0 in (count, *frame_shape):
             raise FormatError(
                 "the mixture has no Gaussians, or the Gaussians have no dimensions: "
                 "pass arrays with at least one row and one column"
             )
-        precision_shape = dim if isinstance(self, DiagGmm) else 2 * dim
-        shapes = {"weights": (count,), "precision_means": (count, *dim), "precisions": (count, *precision_shape)}
-        set_arrays(self, np.float32, **shapes)
+        precision_shape = frame_shape if isinstance(self, DiagGmm) else (*frame_shape, *frame_shape)
+        set_arrays(self, np.float32, weights=(count,), precision_means=(count, *frame_shape),
+                   precisions=(count, *precision_shape))  # fmt: skip
         if self.gconsts is None:
             object.__setattr__(self, "gconsts", self._compute_gconsts())
         set_arrays(self, np.float32, gconsts=(count,))
 
     def _compute_gconsts(self) -> Array:
-        """Return the log-likelihood of each weighted Gaussian for a frame of zeros. Infinity becomes -infinity."""
+        """Return the log-likelihood of each weighted Gaussian for a frame of zeros, (Gaussians,). Inf becomes -inf."""
         _, means, log_dets = self._invert_precisions()
         with np.errstate(all="ignore"):
             log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
@@ -71,7 +71,7 @@ class Gmm:
     def _invert_precisions(self) -> tuple[Array, Array, Array]:
         """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
 
-        Raise FormatError if a full inverse covariance is singular.
+        Covariances have the shape of ``precisions``. Raise FormatError if a full inverse covariance is singular.
         """
         try:
             with np.errstate(all="ignore"):

@@ -108,8 +108,10 @@ class Lda:
             )
         means = np.array([group.mean(axis=0) for group in groups])
         deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
-        weighted = means * np.sqrt([[len(group)] for group in groups])
-        within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
+        weighted_means = means * np.sqrt([[len(group)] for group in groups])
+        within = deviations.T @ deviations / num_vectors
+        between = weighted_means.T @ weighted_means / num_vectors
+        # The first argument is equal to factor * total + (1 - factor) * within, because total is within + between.
         linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
         # Use double precision. In single precision, the last digit would depend on the order in which BLAS adds.
         offset = 0 - linear.astype(np.float64) @ center
@@ -137,19 +139,19 @@ class Lda:
         return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
 
 
-def _find_discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
+def _find_discriminants(covariance: Float64, between: Float64, factor: float, floor: float) -> Float64:
     """Return the directions that separate speakers, from the best to the worst, as rows of a matrix (dim, dim).
 
-    The directions make the covariance ``normalized`` (dim, dim) unit, after its eigenvalues were limited to at least
-    ``floor`` times the largest eigenvalue. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the
-    weight of the total covariance in ``normalized``, is only logged. Raise FormatError if ``normalized`` is singular.
+    The directions make ``covariance`` (dim, dim) unit, after its eigenvalues were limited to at least ``floor`` times
+    the largest eigenvalue. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the weight of the
+    total covariance in ``covariance``, is only logged. Raise FormatError if ``covariance`` is singular.
     """
-    values, vectors = compute_eigenvectors(normalized)
-    smallest = floor * values[0]
-    if num_floored := int((values < smallest).sum()):
-        logger.warning("Floored %d eigenvalues of covariance to %g", num_floored, smallest)
+    values, vectors = compute_eigenvectors(covariance)
+    min_value = floor * values[0]
+    if num_floored := int((values < min_value).sum()):
+        logger.warning("Floored %d eigenvalues of covariance to %g", num_floored, min_value)
     with np.errstate(divide="ignore", invalid="ignore"):
-        whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
+        whitening = np.maximum(values, min_value)[:, None] ** -0.5 * vectors.T
     if not np.isfinite(whitening).all():
         raise FormatError("the covariance is singular: increase covariance_floor, or add vectors")
     values, vectors = compute_eigenvectors(whitening @ between @ whitening.T)

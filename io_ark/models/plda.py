@@ -137,6 +137,7 @@ class Plda:
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
             "is: %s", format_vector(values),
         )  # fmt: skip
+        # Express the model's covariances in the basis of these eigenvectors, in which their sum is the unit matrix.
         rotation = vectors_of_variance.T
         within, between = ((rotation * share) @ rotation.T for share in (1 / (1 + self.psi), self.psi / (1 + self.psi)))
         for i, (value, within_variance, between_variance) in enumerate(
@@ -180,7 +181,8 @@ class Plda:
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
             num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
-            normalize_length: True to scale each vector to the length that the model expects. ``mean`` becomes NaN.
+            normalize_length: True to scale each vector to the length that the model expects. A vector that equals
+                ``self.mean`` becomes NaN.
             simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
         Returns:

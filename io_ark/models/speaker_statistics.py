@@ -52,10 +52,8 @@ def round_option(name: str, value: float, *, signed: bool = True) -> float:
 def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
-    ``speakers`` (vectors,) has the speaker of each row of ``vectors`` (vectors, dim), as strings or integers.
-
-    Raises:
-        FormatError: the number of speakers differs from the number of vectors, or speakers cannot be compared.
+    ``speakers`` (vectors,) has the speaker of each row of ``vectors`` (vectors, dim), as strings or integers. Raise
+    FormatError if the number of speakers differs from the number of vectors, or speakers cannot be compared.
     """
     if np.shape(speakers) != vectors.shape[:1]:
         raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
@@ -112,13 +110,10 @@ class PldaStatistics:
             raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
     def estimate_plda(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
-        """Estimate a PLDA model with ``num_em_iters`` iterations of the EM algorithm.
+        """Return ``mean``, ``transform`` and ``psi`` of a :class:`io_ark.models.plda.Plda`.
 
-        Returns:
-            ``mean`` (of the speakers' means), ``transform`` and ``psi``. See :class:`io_ark.models.plda.Plda`.
-
-        Raises:
-            FormatError: :meth:`check_counts` refuses the counts, or a covariance matrix is singular.
+        The model is estimated with ``num_em_iters`` iterations of the EM algorithm. ``mean`` is the mean of the
+        speakers' means. Raise FormatError if :meth:`check_counts` raises it, or if a covariance matrix is singular.
         """
         self.check_counts()
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}
@@ -144,32 +139,25 @@ class PldaStatistics:
 
         The mean of a speaker with n vectors is ``x + y``, with the hidden variables ``x ~ N(0, between)`` and
         ``y ~ N(0, within / n)``. The two variables have the posterior covariance ``inv(inv(between) + n inv(within))``.
-
-        Args:
-            within: (dim, dim): within-speaker covariance before the iteration.
-            between: (dim, dim): between-speaker covariance before the iteration.
-            centered: maps n to the means of the speakers with n vectors, minus the global mean, (speakers, dim).
+        ``within`` and ``between`` (dim, dim) are the covariances before the iteration. ``centered`` maps n to the means
+        of the speakers with n vectors, minus the global mean, (speakers, dim).
         """
         within_precision, between_precision = _invert_covariance(within), _invert_covariance(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)
         for count, means in centered.items():
             posterior = _invert_covariance(between_precision + count * within_precision)
-            expected = means @ (count * within_precision) @ posterior
-            noise = means - expected
-            between_sum += len(means) * posterior + expected.T @ expected
-            within_sum += count * (len(means) * posterior + noise.T @ noise)
+            expected_x = means @ (count * within_precision) @ posterior
+            expected_y = means - expected_x
+            between_sum += len(means) * posterior + expected_x.T @ expected_x
+            within_sum += count * (len(means) * posterior + expected_y.T @ expected_y)
         return within_sum / self.num_vectors, between_sum / self.num_speakers
 
 
 def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64, Float64]:
-    """Return the transform to a unit within-speaker covariance and a diagonal between-speaker covariance.
+    """Return the transform to a unit within-speaker covariance and a diagonal between-speaker covariance, and ``psi``.
 
-    Returns:
-        transform: (dim, dim): transform of column vectors.
-        psi: (dim,): between-speaker variances after the transform, from the largest to the smallest.
-
-    Raises:
-        FormatError: the within-speaker covariance is singular.
+    The transform (dim, dim) applies to column vectors. ``psi`` (dim,) has the between-speaker variances after the
+    transform, in descending order of their absolute values. Raise FormatError if ``within`` is singular.
     """
     try:
         whitening = _invert_covariance(np.linalg.cholesky(within))

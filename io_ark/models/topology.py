@@ -71,6 +71,8 @@ class HmmTopology:
         Raises:
             FormatError: the topology is invalid.
         """
+        if min(states, default=0) < 0:
+            raise FormatError(f"phone {min(states)} is negative: number the phones from 1")
         entries = tuple(dict.fromkeys(states.values()))
         entry_of = [-1] * (max(states, default=-1) + 1)
         for phone, entry in states.items():
@@ -122,7 +124,7 @@ class HmmTopology:
         """Check that each phone has a valid HMM.
 
         Raises:
-            FormatError: a phone has no HMM, or an HMM is invalid or belongs to no phone.
+            FormatError: the topology is empty, a phone has no HMM, or an HMM is invalid or belongs to no phone.
         """
         if not self.entries or not self.phones:
             raise FormatError("the topology is empty: add an entry for each phone")
@@ -136,7 +138,7 @@ class HmmTopology:
 
 
 def _check_entry(entry: TopologyEntry) -> None:
-    """Raise FormatError if the states ``entry`` are not a valid HMM."""
+    """Raise FormatError if an HMM lacks an emitting or final state, or has invalid transitions or pdf-classes."""
     last = len(entry) - 1
     if last < 1:
         raise FormatError("an HMM needs an emitting state and a final state: add a state")

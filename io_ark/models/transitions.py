@@ -162,7 +162,7 @@ class TransitionModel:
         """Return ``ids`` as an int64 array, after checking that they are transition-ids.
 
         Raises:
-            FormatError: an integer is below ``minimum``, or is not a transition-id of this model.
+            FormatError: an integer is below ``minimum``, or greater than the largest transition-id of this model.
         """
         array = np.asarray(ids, np.int64)
         if array.size and not minimum <= array.min() <= array.max() <= self.num_transition_ids:
@@ -228,13 +228,9 @@ class TransitionModel:
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
     def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
-        """Return the transition-state of each tuple.
+        """Return the transition-states (...) of ``tuples`` (..., 4), which have the columns of ``self.tuples``.
 
-        Args:
-            tuples: integers (..., 4): phone, HMM state, forward pdf and self-loop pdf.
-
-        Returns:
-            Transition-states (...), counted from 1.
+        Transition-states are counted from 1.
 
         Raises:
             FormatError: the model has no state for a tuple.

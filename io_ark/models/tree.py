@@ -132,14 +132,14 @@ class ContextDependency:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
         reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
-        moving = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
-        while len(moving):
-            node = reached[moving]
-            value = events[moving, nodes.keys[node]] - nodes.firsts[node]
+        indices = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
+        while len(indices):
+            node = reached[indices]
+            value = events[indices, nodes.keys[node]] - nodes.firsts[node]
             is_inside = (value >= 0) & (value < nodes.sizes[node])
             child = nodes.children[np.where(is_inside, nodes.starts[node] + value, 0)]
-            reached[moving] = child = np.where(is_inside, child, nodes.otherwise[node])
-            moving = moving[child >= 0]
+            reached[indices] = child = np.where(is_inside, child, nodes.otherwise[node])
+            indices = indices[child >= 0]
         return -2 - reached  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
 
     @cached_property
@@ -148,11 +148,14 @@ class ContextDependency:
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
-        """Return the pdfs of all events that contain ``event``, in ascending order. ``event`` maps keys to values."""
+        """Return the pdfs that an event may have if only a part of the event is known, in ascending order.
+
+        ``event`` maps the known positions in the window to phones, and :data:`PDF_CLASS`, if known, to a pdf-class.
+        """
         return sorted(set(self._iterate_pdfs(event)))
 
     def _iterate_pdfs(self, event: Mapping[int, int]) -> Iterator[int]:
-        """Yield the pdfs of all events that contain ``event``. A pdf may occur several times."""
+        """Yield the pdfs of all events that contain the keys and values of ``event``. A pdf may occur several times."""
         nodes: list[EventMap | None] = [self.root]
         while nodes:
             node = nodes.pop()
@@ -224,7 +227,7 @@ class _Nodes(NamedTuple):
 
 
 def _select_child(node: Table | Split, value: int) -> EventMap | None:
-    """Return the child of a node for a value of the node's key; None if the node has no child for the value."""
+    """Return the child of a node for a value of the node's key, or None if the node has no child for the value."""
     if isinstance(node, Split):
         return node.yes if value in node.value_set else node.no
     return node.children[value] if 0 <= value < len(node.children) else None

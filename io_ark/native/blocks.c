@@ -14,9 +14,9 @@ static uint32_t load_uint32(const uint8_t *from)
 
 static uint32_t load_uint16(const uint8_t *from) { return from[0] | (uint32_t)from[1] << 8; }
 
-/* Return the samples of a little-endian wave file with one channel of 16 bits. Return NULL if the header does not follow the
- * standard, or if required samples are missing. Chunks before the samples are skipped, except chunks for which the Python
- * code logs a warning. */
+/* Return the samples of a little-endian wave file with one channel of 16 bits, and set their size in bytes and the sampling
+ * rate. Return NULL if the header does not follow the standard, if it has chunks for which the Python code logs a warning,
+ * or, unless `only_header` is set, if samples are missing. Other chunks before the samples are skipped. */
 static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int only_header, int64_t *bytes,
                                    uint32_t *rate)
 {
@@ -83,7 +83,7 @@ EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *
     return n;
 }
 
-/* Return the bytes of a binary matrix, whose header starts at `at`, without the marker; -1 for an unusual header. */
+/* Return the size in bytes of a binary matrix from its header at `at` on, or -1 for an unusual header. Set its shape. */
 static int64_t measure_matrix(const uint8_t *at, const uint8_t *end, int64_t *shape)
 {
     if (end - at < 13) return -1;

@@ -23,7 +23,7 @@ static const float PER_STEP = 1.52590218966964e-05f;
 /* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
 static const double ROUNDING = 0.499;
 
-/* Convert integers of one byte, and of two bytes at any address, to values. */
+/* Convert integers of one byte to values. */
 static void decode_bytes(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     int64_t i = 0;
@@ -39,6 +39,7 @@ static void decode_bytes(const uint8_t *codes, int64_t count, float step, float 
         values[i] = (float)codes[i] * step + minimum;
 }
 
+/* Convert integers of two bytes, which may have any address, to values. */
 static void decode_words(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -128,8 +129,7 @@ EXPORT void SIMD_NAME(ark_decompress)(const uint8_t *header, const uint8_t *data
         decode_bytes(data, rows * columns, (float)((double)range[1] * (1.0 / 255)), range[0], values);
 }
 
-/* Return a value as a fraction of the range. `clip` limits it to 0 to 1, which Kaldi does for fixed ranges. NaN, which the
- * caller refuses, would become 0. */
+/* Return a value as a fraction of the range, limited to 0 to 1. NaN, which the caller refuses, would become 0. */
 static inline float compute_fraction(float value, float minimum, float span)
 {
     float part = (value - minimum) / span;
@@ -143,7 +143,7 @@ static void encode_bytes(const float *values, int64_t count, float minimum, floa
         codes[i] = (uint8_t)(int32_t)(compute_fraction(values[i], minimum, span) * 255.0f + ROUNDING);
 }
 
-/* `codes` may have any address. */
+/* Convert values to integers of two bytes. `codes` may have any address. */
 static void encode_words(const float *values, int64_t count, float minimum, float span, void *codes)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -233,9 +233,9 @@ static void choose_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
     }
     int32_t previous = -1;
     for (int i = 0; i < 4; i++) {
-        const int32_t most = 65532 + i;
+        const int32_t max_step = 65532 + i; /* Leaves greater steps for the percentiles that follow. */
         int32_t step = chosen[i] > previous ? chosen[i] : previous + 1;
-        percentiles[i] = (uint16_t)(previous = step < most ? step : most);
+        percentiles[i] = (uint16_t)(previous = step < max_step ? step : max_step);
     }
 }
 

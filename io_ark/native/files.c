@@ -14,17 +14,18 @@
 #define O_CLOEXEC 0
 #endif
 
+/* Read the first `size` bytes of a file. Returns 1, or 0 if the file cannot be read or is shorter. */
 static int read_start(const char *path, uint8_t *target, int64_t size)
 {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_BINARY);
     if (descriptor < 0) return 0;
-    int64_t got = 0, more = 1;
-    while (more > 0 && got < size) {
-        more = read(descriptor, target + got, (size_t)(size - got));
-        got += more > 0 ? more : 0;
+    int64_t filled = 0, count = 1;
+    while (count > 0 && filled < size) {
+        count = read(descriptor, target + filled, (size_t)(size - filled));
+        filled += count > 0 ? count : 0;
     }
     close(descriptor);
-    return got == size;
+    return filled == size;
 }
 
 /* Return the name of a file after its key and a space. Return NULL if a byte of the name is not 1 in `plain`. */

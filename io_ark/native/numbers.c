@@ -38,7 +38,7 @@ static int ends_number(const uint8_t *at, const uint8_t *end)
     return at == end || ark_is_space(*at) || *at == ']' || *at == ';';
 }
 
-/* Read digits from `at` on. `whole` of them precede the dot. */
+/* Read digits from `at` on. `whole` is 1 for the digits before the dot, and 0 for the digits after it. */
 static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal *number, int *digit_count, int whole)
 {
     for (; at < end && is_digit(*at); at++) {
@@ -54,6 +54,7 @@ static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal
     return at;
 }
 
+/* Read a decimal number without rounding. Returns 1 and moves *from after the number, or returns 0 as ark_read_float does. */
 static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *number)
 {
     const uint8_t *at = *from;
@@ -119,7 +120,7 @@ int ark_read_float(const uint8_t **from, const uint8_t *end, float *value)
     if (!read_decimal(&at, end, &number)) return 0;
     if (number.digits) {
         uint64_t bits;
-        if (number.exponent > 40 || number.exponent < -80) return 0;
+        if (number.exponent > 40 || number.exponent < -80) return 0; /* Beyond float32, whatever the 19 digits are. */
         size = multiply_by_power((double)number.digits, number.exponent);
         /* Subnormal float32 numbers have fewer bits, and float32 has a smaller greatest power of two. */
         if (size < 2 * (double)FLT_MIN || size > (double)FLT_MAX) return 0;

@@ -34,7 +34,7 @@ EXPORT int64_t ark_marshal_pairs(const int32_t *integers, const float *weights, 
     for (int64_t list = 0; list < lists; list++) {
         const int32_t length = (int32_t)lengths[list];
         to = put_marshalled(to, '[', &length, sizeof length);
-        for (const int32_t *const behind = integers + length; integers < behind; integers++) {
+        for (const int32_t *const list_end = integers + length; integers < list_end; integers++) {
             const double weight = *weights++;
             to = put_marshalled(to, '(', &two, sizeof two);
             to = put_marshalled(to, 'i', integers, sizeof *integers);

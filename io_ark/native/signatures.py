@@ -173,22 +173,22 @@ class Signatures:
             )
 
     def twin(
-        self, in_c: Callable[Parameters, Result], *, much_faster: bool = False
+        self, c_function: Callable[Parameters, Result], *, much_faster: bool = False
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
         """Decorate a function with an equivalent function in C, which is called instead if the library can be used.
 
         Args:
-            in_c: equivalent function. If it returns NotImplemented, the decorated function is called.
-            much_faster: True to warn if the library is missing, because ``in_c`` is at least 20 times as fast.
+            c_function: equivalent function. If it returns NotImplemented, the decorated function is called.
+            much_faster: True to warn if the library is missing, because ``c_function`` is at least 20 times as fast.
         """
 
         def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-            """Return a function that calls ``in_c``, or ``plain`` without the library or after NotImplemented."""
+            """Return a function that calls ``c_function``, or ``plain`` without the library or after NotImplemented."""
 
             @functools.wraps(plain)
             def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
                 if self.in_use:
-                    if (result := in_c(*args, **kwargs)) is not NotImplemented:
+                    if (result := c_function(*args, **kwargs)) is not NotImplemented:
                         return result
                 elif much_faster:
                     self.warn_if_missing()

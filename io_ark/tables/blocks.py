@@ -53,13 +53,16 @@ _FILES_PER_CALL = 128
 
 @dataclass
 class _Pause:
-    """Counter of the objects to read one by one before the next scan. Every failed scan increases their number."""
+    """Number of objects to read one by one before the next scan. It grows with each failed scan in succession."""
 
     remaining: int = 0  # Number of objects that are still to be read one by one.
     _next: int = 1  # Value of `remaining` after the next failed scan.
 
     def record_scan(self, scanned: Scanned | None) -> None:
-        """Start a longer pause after a failed scan (None). After a successful scan, make the next pause short."""
+        """Start a pause after a failed scan (None), and make the next pause longer.
+
+        After a successful scan, the next pause has one object again.
+        """
         if scanned is None:
             self.remaining = self._next
             self._next = min(8 * self._next, _MAX_PAUSE_OBJECTS)
@@ -68,7 +71,7 @@ class _Pause:
 
 
 def read_entries(source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
-    """Yield keys and values from the current position in an archive to its end (see :func:`read_archive`)."""
+    """Yield keys and values from the current position in an archive to its end, like :func:`read_archive`."""
     return cast(Generator[tuple[str, Any], None, None], read_archive(source, codec, lambda: False))
 
 
@@ -93,7 +96,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     pause = _Pause(int(scan is not None and not scan.reads_any_size))
     while True:
         if scan is not None and pause.remaining == 0:
-            window = _peek_window(source, _limit_block(in_blocks))
+            window = _peek_window(source, _get_max_block_bytes(in_blocks))
             if window.begin == window.end:
                 return
             scanned = scan.scan_entries(window)
@@ -109,25 +112,26 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
         key = read_key(source)
         if key is None:
             return
-        # Only the last object of a pause is measured, because the pause is extended if this object is large.
-        start = source.tell() if pause.remaining == 1 else -1
+        is_last_of_pause = pause.remaining == 1
+        start = source.tell() if is_last_of_pause else 0
         try:
             yield key, codec.read(source)  # A variable would keep the value alive.
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
         if scan is not None:
             pause.remaining -= 1
-            limit = _MAX_OBJECT_BYTES[_limit_block(in_blocks)]
-            if start >= 0 and not scan.reads_any_size and source.tell() - start > limit:
+            # Extend the pause if its last object is too large for a scan.
+            max_bytes = _MAX_OBJECT_BYTES[_get_max_block_bytes(in_blocks)]
+            if is_last_of_pause and not scan.reads_any_size and source.tell() - start > max_bytes:
                 pause.remaining = _PAUSE_AFTER_LARGE
 
 
-def _limit_block(in_blocks: Callable[[], bool]) -> int:
+def _get_max_block_bytes(in_blocks: Callable[[], bool]) -> int:
     return BLOCK_BYTES if in_blocks() else ENTRY_BYTES
 
 
 def _peek_window(source: Source, size: int) -> Window:
-    """Return the buffered bytes of a source, at most ``size``, as a window to scan."""
+    """Return up to ``size`` buffered bytes of a source as a window to scan, which is empty only at the source's end."""
     data, begin, end = source.get_window(size)
     return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
 
@@ -160,7 +164,7 @@ class FileMemory:
     lead, alignment = 0, 64
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return memory of at least ``size`` bytes."""
+        """Return an uninitialized array with at least ``size`` bytes."""
         return np.empty(size, np.uint8)
 
 
@@ -170,30 +174,26 @@ class BlockLoader:
     Args:
         scan: reader of blocks of objects at given offsets. If None, :meth:`load` always returns None.
         files: cache of open files.
-        largest: maximum bytes of a file with a single object that is read here. The codec reads larger files.
+        max_file_bytes: maximum bytes of a file with a single object that is read here. The codec reads larger files.
         memory: memory for files with a single object. By default, every block gets new memory.
     """
 
     def __init__(
-        self, scan: Scan | None, files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
+        self, scan: Scan | None, files: OpenFiles, max_file_bytes: int = sys.maxsize, memory: FileMemory | None = None
     ) -> None:
         self._scan = scan
         self._files = files
-        self._largest = largest
+        self._max_file_bytes = max_file_bytes
         self._memory = FileMemory() if memory is None else memory
         self._source: FileSource | None = None
         self._path = b""
         self._pause = _Pause()
 
     def load(self, lines: list[bytes], first: int, size: int = BLOCK_BYTES) -> Block | None:
-        """Return a block of the objects of successive lines, or None if the codec has to read the first object.
+        """Return a block with the objects of successive lines, or None if the codec has to read the first object.
 
-        A damaged object raises no error here, because the codec raises the error when it reads the object.
-
-        Args:
-            lines: lines of a script file.
-            first: index of the first line to read.
-            size: limit (exclusive) of the distance in bytes from the first to the last object of a block in one file.
+        The first object is the object of ``lines[first]``. The lines have no newlines. Objects from the same file start
+        fewer than ``size`` (``BLOCK_BYTES`` or ``ENTRY_BYTES``) bytes after the first object.
         """
         if self._scan is None:
             return None
@@ -211,13 +211,17 @@ class BlockLoader:
         return None if scanned is None else scanned.block
 
     def _load_objects(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        """Read the objects at ``offsets`` of a file. Return None if the codec has to read the first object."""
+        """Read the objects at increasing ``offsets`` of a file. ``keys`` has the key of each object.
+
+        All offsets lie within ``size`` bytes. Return None if the codec has to read the first object.
+        """
         # A scan of one object, or of objects that are large or far apart, would save no time.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:
             return None
         with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
             source = self._open_source_at(path, offsets[0])
             if source is not None:
+                # An object ends before the next object starts. The end of the last object is unknown.
                 bounds = np.array([offsets, [*offsets[1:], sys.maxsize]]).T - offsets[0]
                 return self._scan.scan_at(_peek_window(source, size), keys, bounds)
         return None
@@ -234,18 +238,19 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
-        """Read several small files, or one larger file, into one array, and scan it.
+        """Read the files of successive lines, from ``lines[first]`` on, into one array until it is full, and scan it.
 
-        Return None if the codec has to read the first file, for example because it is too large or not regular.
+        Return None if the codec must read the first file, for example because the file is too large or not regular.
         """
         assert self._scan is not None
         memory, file_bytes = self._memory, self._scan.file_bytes
         size = _measure_regular_file(os.fsdecode(lines[first].partition(b" ")[2]))
-        if not 0 <= size <= self._largest:
+        if not 0 <= size <= self._max_file_bytes:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
-        keys, all_bounds, end = list[bytes](), list[npt.NDArray[np.int64]](), np.zeros(1, np.int64)
-        bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
+        contents_end = np.zeros(1, np.int64)  # Number of used bytes, which each call of C increases.
+        keys, all_bounds = list[bytes](), list[npt.NDArray[np.int64]]()
+        bounds = np.empty((_FILES_PER_CALL, 2), np.int64)  # Start and end of each file in `contents`.
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
             joined_lines = b"\0".join(batch)
@@ -253,8 +258,8 @@ class BlockLoader:
             if joined_lines.count(b"\0") >= len(batch):
                 break
             count = NATIVE.get_function("ark_read_files")(
-                joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
-                contents, len(contents), bounds, end,
+                joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._max_file_bytes, memory.lead,
+                memory.alignment, contents, len(contents), bounds, contents_end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]
             all_bounds.append(bounds[:count].copy())
@@ -262,11 +267,12 @@ class BlockLoader:
                 break
         if not keys or not _have_no_white_space(keys):
             return None
-        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, np.concatenate(all_bounds))
+        end = int(contents_end[0])
+        return self._scan.scan_at(Window(contents, 0, end, largest=end), keys, np.concatenate(all_bounds))
 
 
 def _measure_regular_file(path: str) -> int:
-    """Return the size of a regular file in bytes. Return -1 if the path is not a regular file."""
+    """Return the size of a regular file in bytes, or -1 if the path does not exist or is not a regular file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -279,33 +285,23 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 
 
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of successive lines that name increasing offsets of one file.
+    """Return the keys of successive lines, from ``lines[first]`` on, and the offsets in bytes that they name.
 
-    The lists have at most ``MAX_ENTRIES`` elements, and end before a line that names no offset of this file, or an
-    offset that is not greater than the previous offset or is too far from the first offset (see ``size``). Both lists
-    are empty if a key is empty or has white space.
-
-    Args:
-        lines: lines of a script file.
-        first: index of the first line.
-        prefix: name of the file, followed by a colon.
-        size: limit (exclusive) of the difference between the last and the first offset, in bytes.
+    All lines name offsets of one file: ``prefix`` is the name of the file, followed by a colon. The lists have at most
+    ``MAX_ENTRIES`` elements. They end before the first line that names no offset of this file, or an offset that is not
+    greater than the previous offset or not less than the first offset plus ``size``. Both lists are empty if a key is
+    empty or has white space.
     """
     keys: list[bytes] = []
     offsets: list[int] = []
-    start = len(prefix)
-    lower_bound = upper_bound = -1
     for line in lines[first : first + MAX_ENTRIES]:
         key, _, location = line.partition(b" ")
-        digits = location[start:]
+        digits = location[len(prefix) :]
         if not location.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
             break
         offset = int(digits)
-        if not keys:
-            upper_bound = offset + size
-        elif not lower_bound < offset < upper_bound:
+        if offsets and not offsets[-1] < offset < offsets[0] + size:
             break
-        lower_bound = offset
         keys.append(key)
         offsets.append(offset)
     return (keys, offsets) if _have_no_white_space(keys) else ([], [])

@@ -15,7 +15,10 @@ _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
 def check_key(key: str) -> None:
-    """Raise :class:`KeyFormatError` if a key is empty, or has white space, control characters or lone surrogates."""
+    """Raise :class:`KeyFormatError` if a key is empty, or has white space or control characters of ASCII.
+
+    The only surrogates that a key may have are those that :func:`decode_key` returns.
+    """
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(
             f"invalid key {quote_value(key)}: use a nonempty string without white space, control characters or lone "
@@ -25,7 +28,7 @@ def check_key(key: str) -> None:
 
 
 def encode_valid_key(key: str) -> bytes:
-    """Encode a key to bytes. Raise :class:`KeyFormatError` if it is not a valid key (see :func:`check_key`)."""
+    """Encode a key to bytes. Raise :class:`KeyFormatError` if :func:`check_key` refuses the key."""
     if type(key) is not str or not _is_key(key):
         check_key(key)
     return key.encode("utf-8", "surrogateescape")
@@ -37,7 +40,7 @@ def decode_key(key: bytes) -> str:
 
 
 def encode_key(key: str) -> bytes:
-    """Encode a key to bytes. Tables are sorted by these bytes."""
+    """Encode a key to bytes without checking it. Tables are sorted by these bytes."""
     return key.encode("utf-8", "surrogateescape")
 
 
@@ -61,14 +64,15 @@ def read_key(source: Source) -> str | None:
         source.skip(1)
     elif end_byte != b"\n":
         offset = source.tell()
-        start = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
+        quoted_key = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not end_byte:
             raise TruncatedError(
-                f"ends after the key {start}, before the object: create the archive again",
+                f"ends after the key {quoted_key}, before the object: create the archive again",
                 file=source.name,
                 offset=offset,
             )
         source.fail(
-            f"expected a space after the key {start}, found {decode_key(end_byte)!r}: check that the file is an archive"
+            f"expected a space after the key {quoted_key}, found {decode_key(end_byte)!r}: "
+            "check that the file is an archive"
         )
     return decode_key(key)

@@ -26,9 +26,7 @@ MAX_OFFSET_DIGITS = 19  # An offset with fewer digits fits into 64 bits. parse_r
 def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """Create the codec of the kind ``kind`` with the arguments ``options``, or return ``kind`` if it is a codec.
 
-    Raises:
-        TypeError: ``kind`` is a codec, and ``options`` is not empty.
-        FormatError: the kind or an argument is unknown.
+    Raise TypeError if ``kind`` is a codec with options, and FormatError if the kind or an argument is unknown.
     """
     if options and not isinstance(kind, str):
         raise TypeError(
@@ -46,18 +44,10 @@ def read_rxfilename(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
 def read_target(
     codec: Codec[Any], target: Rxfilename, selection: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
-    """Read an object, or a part of an object, at a parsed rxfilename.
+    """Read the object at a parsed rxfilename, or the rows and columns ``selection`` of the object.
 
-    Args:
-        codec: codec of the object.
-        target: parsed location of the object.
-        selection: rows and columns to read, or None for the whole object.
-        access: permission to run commands and to open URLs.
-        files: cache of open files, or None to open the file for this call only.
-
-    Raises:
-        ArkError: the object cannot be opened or read.
-        PipeError: the command failed before the object was complete.
+    ``files`` is a cache of open files, or None to open the file for this call only. Raise ArkError if the object cannot
+    be opened or read, such as PipeError if the command failed before the object was complete.
     """
     with open_input(target, access, files) as opened:  # If the object is complete, a failed command only warns.
         try:
@@ -71,10 +61,9 @@ def read_target(
 
 
 def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
-    """Return the folder of a script file if ``relative_to`` is "script". Return None (current folder) if it is None.
+    """Return the absolute path, or the URL, of a script file's folder. Return None if ``relative_to`` is None.
 
-    Raises:
-        SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
+    Raise SpecifierError if ``relative_to`` is neither None nor "script", or if ``script`` is not a file or URL.
     """
     if relative_to is None:
         return None
@@ -93,7 +82,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 
 
 def prepend_folder(rxfilename: str, folder: str) -> str:
-    """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names are returned unchanged."""
+    """Prepend ``folder`` to a relative file name. Do not change commands, ``-``, URLs, and absolute or empty names."""
     name, _ = split_range(rxfilename)
     if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):
         return rxfilename
@@ -129,7 +118,7 @@ class Loader:
         self._files = OpenFiles(limit, access=access) if files is None else files
         # Names of regular files that occurred with an offset. They need not be parsed again, which saves time.
         self._paths: set[str] = set()
-        self._last: tuple[str, Any] | None = None
+        self._last: tuple[str, Any] | None = None  # Name and value of the last object that was loaded as a whole.
         self._in_order = in_order
 
     def load(self, rxfilename: str) -> Any:
@@ -137,7 +126,7 @@ class Loader:
         return self.load_value(None, rxfilename)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:
-        """Load the object at the rxfilename of a line of a script file. Errors name the key of the line."""
+        """Load the object at the rxfilename of a line of a script file. Errors name the key of the line, if known."""
         try:
             path, _, offset = rxfilename.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
@@ -157,7 +146,7 @@ class Loader:
             raise name_key(error, key) from error.__cause__
 
     def _load_whole_object(self, name: str, target: Rxfilename) -> Any:
-        """Load the whole object at ``target``, or return the previous call's object if it had the same ``name``.
+        """Load the whole object at ``target``. If the previous call had the same ``name``, return its object again.
 
         Successive lines often name ranges of the output of one command.
         """
@@ -167,7 +156,7 @@ class Loader:
         return last[1]
 
     def _read_at_offset(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a file. Reuse the last idle source if it can reach this position.
+        """Read the object at an offset (bytes) of a file. Reuse the last idle source if it can reach this position.
 
         Raise ArkError if the file cannot be opened or is not regular, or if the object cannot be read.
         """
@@ -196,7 +185,7 @@ class Loader:
         return self.__dict__ | {"_last": None}  # The last object may be large, so it is not pickled.
 
     def close(self) -> None:
-        """Close all open files."""
+        """Close all open files of the cache, and release the last object."""
         self._files.clear()
         self._paths.clear()
         self._last = None

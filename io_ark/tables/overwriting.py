@@ -30,15 +30,12 @@ Identity = tuple[int, int]  # device and inode of a file
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
-    """Refuse output tables that replace an input or share a file, and output files that replace an input's archive.
+    """Raise SpecifierError if an output would destroy an input or another output.
 
-    ``outputs`` holds wspecifiers and wxfilenames, and ``inputs`` rspecifiers and rxfilenames. As in Kaldi, an output
-    that is a single file may replace an input, because all inputs are read before the file is written. The file must
-    not be an archive from which an object is read, because the other objects would be lost.
-
-    Raises:
-        SpecifierError: a table to write is an input or shares a file with another table, or a file to write is an
-            archive from which an object is read.
+    A table to write must not be an input, or share a file with another table. As in Kaldi, a single file may replace an
+    input, because all inputs are read before the file is written. The file must not be an archive from which an object
+    is read at an offset, because the other objects would be lost. ``outputs`` holds wspecifiers and wxfilenames, and
+    ``inputs`` rspecifiers and rxfilenames.
     """
     tables: list[str] = []
     files: list[str] = []
@@ -109,10 +106,10 @@ def refuse_sharing(outputs: Iterable[str]) -> None:
 def refuse_equal_files(files: Iterable[str]) -> None:
     """Raise :class:`SpecifierError` if two names lead to the same file.
 
-    Existing files are compared by device and inode, and missing files by their resolved paths. Devices and pipes
-    may be named several times.
+    Existing files are compared by device and inode, and missing files by their resolved paths. Other existing names,
+    such as devices, pipes and folders, may occur several times.
     """
-    seen: set[str | Identity] = set()
+    seen_identities: set[str | Identity] = set()
     real_folders: dict[str, str] = {}
     for path in files:
         folder, name = os.path.split(path)
@@ -127,13 +124,13 @@ def refuse_equal_files(files: Iterable[str]) -> None:
             if not stat.S_ISREG(status.st_mode):  # Two outputs do no harm in a device such as /dev/null.
                 continue
             identity = status.st_dev, status.st_ino
-        if identity in seen:
+        if identity in seen_identities:
             raise SpecifierError("is written twice: choose another output", file=path)
-        seen.add(identity)
+        seen_identities.add(identity)
 
 
 def _identify_file(path: str | bytes | int) -> Identity | None:
-    """Return the device and inode of a regular file or folder.
+    """Return the device and inode of a regular file or folder, given as a path or an open file descriptor.
 
     Return None for a missing file, and for a device or pipe, because writing to them overwrites no data.
     """
@@ -145,7 +142,7 @@ def _identify_file(path: str | bytes | int) -> Identity | None:
 
 
 def _list_written_files(output: str) -> tuple[list[str], bool]:
-    """Return the paths of the files that an output names, and True if the output is a table, not a single file.
+    """Return the paths of the files that an output names, and whether the output is a table rather than a single file.
 
     A table ``scp:FILE`` has no paths, because the script file is read, and the files in its lines are not listed.
     """
@@ -164,7 +161,7 @@ def _list_written_files(output: str) -> tuple[list[str], bool]:
 def _identify_inputs(
     source: str | Rspecifier, names: set[bytes] | None, only_offsets: bool
 ) -> Iterator[Identity | None]:
-    """Yield the identities of the files that an input reads, and None for a missing file, a device or a pipe.
+    """Yield the device and inode of each file that an input reads, or None for a missing file, a device or a pipe.
 
     Args:
         source: the input. Nothing is yielded for a command, or for an invalid name.
@@ -179,7 +176,7 @@ def _identify_inputs(
         table, name = source, source.rxfilename
     with suppress(ArkError):  # Opening the input will report an invalid name.
         target = parse_rxfilename(split_range(name)[0])
-        path = 0 if target.kind == "stdin" else target.path
+        path = 0 if target.kind == "stdin" else target.path  # 0 is the file descriptor of standard input.
         if path == "":
             return
         if not only_offsets or target.offset is not None:
@@ -190,8 +187,8 @@ def _identify_inputs(
 
 
 def _identify_script_files(path: str | int, names: set[bytes] | None, only_offsets: bool) -> Iterator[Identity | None]:
-    """Yield the identities of the files in the lines of a script file (see :func:`_identify_inputs`). Skip commands."""
-    seen = set()
+    """Yield the device and inode of each file in a script file (see :func:`_identify_inputs`), but not of commands."""
+    seen_files = set()
     with suppress(OSError), open(path, "rb") as script:
         for index, line in enumerate(script):
             target = b"".join(line.split(None, 1)[1:]).strip()
@@ -200,8 +197,8 @@ def _identify_script_files(path: str | int, names: set[bytes] | None, only_offse
             has_offset = bool(colon) and offset.isdigit()
             file = path_before_colon if has_offset else file
             is_command = target[-1:] == b"|"
-            if file in seen or is_command or (only_offsets and not has_offset):
+            if file in seen_files or is_command or (only_offsets and not has_offset):
                 continue
             if names is None or index < MAX_COMPARED_LINES or os.path.basename(file) in names:
-                seen.add(file)
+                seen_files.add(file)
                 yield _identify_file(0 if file == b"-" else file)

@@ -21,7 +21,7 @@ JOIN_SECONDS_INTERRUPTED = 0.1  # The same after a KeyboardInterrupt, when the p
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterator over the entries of a generator that runs in a thread. An error is raised in place of the entry.
+    """Iterator over the entries of a generator that runs in a thread. It raises an exception of the generator last.
 
     The thread refers only to the queues and to the generator ``entries``, which must not refer to the owner of this
     object, so the thread ends when this object is closed or deleted. The queues are SimpleQueues, which a finalizer may
@@ -30,24 +30,24 @@ class ReadAhead(Iterator[Item]):
 
     def __init__(self, entries: Generator[Item, None, None]) -> None:
         self._items: SimpleQueue[Item | BaseException | None] = SimpleQueue()
-        self._ended = False
+        self._has_ended = False
         free_slots: SimpleQueue[None] = SimpleQueue()
-        stopped = threading.Event()
+        stop_event = threading.Event()
         self._release_slot = free_slots.put
         for _ in range(MAX_READ_AHEAD):
             free_slots.put(None)
         self._process = os.getpid()
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,  # The thread sees the values of the caller's context variables.
-            args=(_fill_queue, entries, self._items, free_slots, stopped),
+            args=(_fill_queue, entries, self._items, free_slots, stop_event),
             name="io_ark reader",
             daemon=True,
         )
-        self._stop = weakref.finalize(self, _stop_thread, free_slots, stopped)
+        self._stop = weakref.finalize(self, _stop_thread, free_slots, stop_event)
         self._thread.start()
 
     def __next__(self) -> Item:
-        if self._ended:
+        if self._has_ended:
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
@@ -58,14 +58,14 @@ class ReadAhead(Iterator[Item]):
         if item is not None and not isinstance(item, BaseException):
             self._release_slot(None)
             return item
-        self._ended = True
+        self._has_ended = True
         if item is not None:
             raise item
         raise StopIteration
 
     def close(self) -> None:
         """Stop the thread, and wait up to ``JOIN_SECONDS`` for its end. In a forked process, only end the iteration."""
-        self._ended = True
+        self._has_ended = True
         if os.getpid() != self._process:
             self._stop.detach()  # A forked process does not have the thread.
             return
@@ -80,26 +80,26 @@ def _fill_queue(
     entries: Generator[Item, None, None],
     items: SimpleQueue[Item | BaseException | None],
     free_slots: SimpleQueue[None],
-    stopped: threading.Event,
+    stop_event: threading.Event,
 ) -> None:
     """Put the entries of a generator into the queue ``items``, then None or the exception that the generator raised.
 
-    Each entry takes a slot from ``free_slots``. The generator is closed early once ``stopped`` is set.
+    Each entry takes a slot from ``free_slots``. Once ``stop_event`` is set, the remaining entries are dropped.
     """
-    end: BaseException | None = None
+    failure: BaseException | None = None
     try:
         for entry in entries:
             free_slots.get()
-            if stopped.is_set():
+            if stop_event.is_set():
                 break
             items.put(entry)
     except BaseException as error:
-        end = error
+        failure = error
     entries.close()
-    items.put(end)
+    items.put(failure)
 
 
-def _stop_thread(free_slots: SimpleQueue[None], stopped: threading.Event) -> None:
-    """Ask the thread to end, and wake it if it waits for a free slot."""
-    stopped.set()
+def _stop_thread(free_slots: SimpleQueue[None], stop_event: threading.Event) -> None:
+    """Ask the thread to end, and wake it if it is waiting for a free slot."""
+    stop_event.set()
     free_slots.put(None)

@@ -55,7 +55,7 @@ class RandomAccessReader(Generic[Value]):
 
     Raises:
         ArkError: the table cannot be opened or read, or violates the options ``s`` or ``cs``.
-        MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
+        MissingKeyError: ``reader[key]`` does not find the key, or ``utt2spk`` lacks it (except in :meth:`get_many`).
 
     >>> import io_ark, numpy as np, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -94,14 +94,19 @@ class RandomAccessReader(Generic[Value]):
     @overload
     def get(self, key: str, default: T) -> Value | T: ...
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or ``default`` if the key is not in the table."""
+        """Return the value of a key, or ``default`` if the key is not in the table.
+
+        Raises:
+            ArkError: the object cannot be read, or ``utt2spk`` lacks the key.
+        """
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
     def get_many(self, keys: Sequence[str]) -> list[Value] | None:
         """Look up many keys at once, which is faster than single lookups.
 
         Returns:
-            The values in the order of the keys, or None if a key is missing or the table supports single lookups only.
+            The values in the order of the keys. None if a key is missing, or if the table supports single lookups only:
+            a script file, or an archive with the option ``o`` or ``s,cs``.
 
         Raises:
             ArkError: an object cannot be read.
@@ -145,8 +150,8 @@ def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup
 class Lookup:
     """Base class of lookups of values by key. The subclasses differ in the values that stay in memory.
 
-    Only a key that is missing in the table is checked for invalid characters, which saves time. The subclasses also
-    take the codec of the values, and the permission to run commands and to open URLs.
+    Keys that are in memory or in a script file are not checked for invalid characters, which saves time. The subclasses
+    also take the codec of the values, and the permission to run commands and to open URLs.
 
     Attributes:
         table: parsed rspecifier of the table.
@@ -170,7 +175,7 @@ class Lookup:
         raise NotImplementedError
 
     def get_many(self, keys: Sequence[str]) -> list[Any] | None:
-        """Return the values of many keys. Return None if a key is missing, or for a table with single lookups only."""
+        """Return the values of many keys, or None if a key is missing. The base class always returns None."""
         return None
 
     def close(self) -> None:
@@ -203,7 +208,7 @@ class ScriptLookup(Lookup):
         self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, so that `get` need not read it again.
 
     def has(self, key: str) -> bool:
-        """Return True if the table has the key. With the option ``p``, the object must be readable as well."""
+        """Return True if the table has the key. With the option ``p``, also read the object, which must be readable."""
         self.check_open()
         rxfilename = self._script.get(key)
         if rxfilename is None:
@@ -248,10 +253,13 @@ class _ArchiveScan(Lookup):
         self._codec = codec
         self._input: Input | None = open_input(table.rxfilename, access=access)
         self._entries = read_entries(self._input.source, self._codec)
-        self._previous: bytes | None = None
+        self._previous: bytes | None = None  # Key of the last entry that was read from a sorted archive.
 
     def read_next_entries(self) -> Iterator[tuple[str, Any]]:
-        """Yield the remaining entries. With the option ``s``, check their order. With ``p``, end at a damaged entry."""
+        """Yield the remaining entries. With the option ``s``, raise OrderError if they are not sorted.
+
+        With the option ``p``, log a warning and end at a damaged entry or after a failed command.
+        """
         self.check_open()
         self.reads.raise_failure()
         if self._input is None:
@@ -273,7 +281,7 @@ class _ArchiveScan(Lookup):
             self._close_input()
 
     def _check_order(self, key: str) -> None:
-        """Raise :class:`OrderError` unless a key is greater than the key before it."""
+        """Raise :class:`OrderError` unless the bytes of a key are greater than those of the previous call's key."""
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
             self.refuse_order(
@@ -310,9 +318,9 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Read entries until ``key``, and return True if its value is in memory.
+        """Read entries up to ``key``, and return True if the archive has the key.
 
-        A key whose value was released raises OrderError if Kaldi remembers the key, and otherwise counts as missing.
+        For a key whose value was released, raise OrderError if Kaldi remembers the key, or else warn and return False.
         """
         self.check_open()
         if key in self._values:
@@ -330,7 +338,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries up to ``key`` or, with ``s``, a greater key. Return True if ``key`` is found."""
+        """Store entries up to ``key`` or, with the option ``s``, a greater key. Return True if ``key`` is found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()
@@ -385,8 +393,8 @@ class SortedArchiveLookup(_ArchiveScan):
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table, codec, access)
-        self._current: tuple[str, Any] | None = None
-        self._last_key = b""
+        self._current: tuple[str, Any] | None = None  # Entry that was read last.
+        self._last_key = b""  # Key of the last lookup.
 
     def has(self, key: str) -> bool:
         """Return True if the archive has the key. Entries with smaller keys are skipped, and cannot be read later.

@@ -64,7 +64,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let all later reads raise ``error``, or an OpenError if it is not an ArkError. Only the first call counts."""
+        """Make later reads raise the ArkError ``error``, or else an OpenError. Only the first call has an effect."""
         if self._error is None:
             open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
@@ -76,7 +76,7 @@ class WholeReads(Iterator[Any]):
             raise copy(self._error)
 
     def guard_entries(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
-        """Return an iterator over ``entries``. After a failed read, it raises an error again instead of ending."""
+        """Return an iterator over ``entries``. After a failed read, the iterator raises an error instead of ending."""
         self._is_over = False
         iterator = _ClosableChain(entries, self)
         iterator.close = entries.close
@@ -94,8 +94,8 @@ class WholeReads(Iterator[Any]):
         if self._error is not None:
             self.raise_failure()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if kind is None or kind is GeneratorExit:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error_type is None or error_type is GeneratorExit:  # GeneratorExit: the user has stopped reading.
             self._is_over = True
         else:
             self.record_failure(error)
@@ -132,7 +132,7 @@ class SequentialReader(Generic[Value]):
 
     Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so it raises an error for a wrong
     file name immediately. Iterating raises the errors of later objects. With the option ``p``, unreadable objects are
-    counted and skipped with a warning. In an archive, this includes all later objects: their offsets are unknown.
+    counted and skipped with a warning. In an archive, all later objects are skipped, because the offsets are unknown.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
@@ -185,7 +185,7 @@ class SequentialReader(Generic[Value]):
 
     @property
     def skipped(self) -> int:
-        """Number of unreadable objects that the reader has skipped so far."""
+        """Number of objects skipped so far. The unreadable rest of an archive, or a failed command, counts as one."""
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
@@ -236,12 +236,12 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, form: _Form) -> Iterator[Any]:
-        """Return an iterator over the remaining entries. Entries that are not read yet will have the form ``form``."""
+        """Return an iterator over the remaining entries. Entries that are read from now on have the form ``form``."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.form = form
         first, self._first = self._first, None
-        # A chain, unlike a generator, does not close the entries when a loop is left, so that the next loop can go on.
+        # Leaving a loop over a chain, unlike over a generator, does not close the entries, so the next loop continues.
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
@@ -261,9 +261,9 @@ _Form = Literal["keys", "entries", "blocks"]
 
 
 def _close_entries(entries: Entries) -> None:
-    """Close a generator, unless another thread is running it.
+    """Close a generator, unless another thread is running it, because ``close`` would raise ValueError.
 
-    That thread waits for a command, and ends with the process.
+    Such a thread is waiting for a command, and ends with the process.
     """
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
@@ -277,13 +277,16 @@ class _State:
     form: _Form = "keys"  # Form in which the caller iterates over the table.
 
     def record_skip(self, warning: str, consequence: str) -> None:
-        """Count a skipped object, and log the warning with the consequence."""
+        """Count a skipped object, and log ``warning`` with the ``consequence``, such as "skipped", and the reason."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With ``p``, a failed command or an unreadable entry after the first causes a warning."""
+    """Yield the entries of an archive as keys and values, or as blocks if ``state.form`` is "blocks".
+
+    With the option ``p``, an unreadable entry after the first, or a failed command, ends the archive with a warning.
+    """
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:
@@ -302,7 +305,10 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield the entries of a script file as blocks, as keys and values, or as keys with functions that load values."""
+    """Yield the entries of a script file in the form ``state.form``.
+
+    In the form "blocks", entries that are read alone are pairs of a key and a value.
+    """
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
@@ -310,21 +316,21 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         splitter = LineSplitter(source.name)
         read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
         scan = codec.create_scan()
-        blocks = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
+        block_loader = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
         for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.
                 raise FormatError(BINARY_SCRIPT, file=source.name)
-            at = 0
-            while at < len(lines):
+            index = 0  # Index of the next line to read.
+            while index < len(lines):
                 block = None  # Release the memory of the previous block before the next block is read.
                 form = state.form
-                if blocks is not None and form != "keys" and not splitter.blank:
-                    block = blocks.load(lines, at, BLOCK_BYTES if form == "blocks" else ENTRY_BYTES)
+                if block_loader is not None and form != "keys" and not splitter.blank:
+                    block = block_loader.load(lines, index, BLOCK_BYTES if form == "blocks" else ENTRY_BYTES)
                 if block is None:
-                    yield from filter(None, map(read_line, splitter.split(lines[at])))
-                    at += 1
+                    yield from filter(None, map(read_line, splitter.split(lines[index])))
+                    index += 1
                 else:
-                    at += len(block)
+                    index += len(block)
                     splitter.skip_lines(len(block))
                     yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
@@ -339,10 +345,10 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
 ) -> Item | _Later | None:
-    """Return the entry that a line of a script file names, or None if the entry is skipped.
+    """Return the entry of a line of a script file, or None if the option ``p`` (``permissive``) skips the line.
 
-    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``. Without
-    this option, a value in the form "keys" is not loaded yet.
+    ``line`` is a key and an rxfilename, or the error of an invalid line. If ``state.form`` is "keys", the caller loads
+    the value later, except with the option ``p``, which has to know whether the value is readable.
     """
     try:
         if isinstance(line, FormatError):

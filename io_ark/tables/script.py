@@ -41,6 +41,7 @@ _VISIBLE = bytes(range(33, 256))
 # Number of lines whose keys are located at once, which bounds the memory of temporary arrays.
 _LINES_PER_STEP = 1 << 18
 _MAX_KEY_BYTES = 2**16 - 1  # Maximum length of a key, because lengths are stored in 16 bits.
+_LINE_BITS = 2**32 - 1  # Mask of the number of the line in an element of the index (see Script._get_index).
 # Maximum lines of a file that is stored as a dictionary, which is faster but takes hundreds of bytes per line.
 _MAX_DICTIONARY_LINES = 1 << 16
 # Matches a line with a key and an optional value. 16383 characters have at most _MAX_KEY_BYTES bytes in UTF-8.
@@ -68,9 +69,9 @@ class LineSplitter:
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return the errors of the blank lines before ``line``, and then the key and value of ``line``, or its error.
+        """Return an error for each blank line before ``line``, and then the key and value, or the error, of ``line``.
 
-        For a blank line after the first line, return nothing, because the line may be at the end of the file.
+        Return () for a blank line after the first line, because it may be at the end of the file.
         """
         self._number += 1
         result: tuple[str, str] | FormatError
@@ -102,7 +103,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the number of bytes before the blank lines at the end, or of all data if all lines are blank."""
+    """Return the number of bytes before the blank lines at the end, or ``len(data)`` if all lines are blank."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -262,18 +263,18 @@ class Script(Mapping[str, str]):
         index = self._get_index()
         hashes = index >> 32
         positions = np.flatnonzero(hashes[1:] == hashes[:-1])
-        # Successive numbers in `positions` belong to one group of equal hashes, whose keys are collected in `seen`.
-        seen: set[str] = set()
+        # Successive numbers in `positions` belong to one group of equal hashes, whose keys are `group_keys`.
+        group_keys: set[str] = set()
         previous = -2
-        for at in positions.tolist():
-            if at != previous + 1:
-                seen = {self._get_key(int(index[at]) & 0xFFFFFFFF)}
-            previous = at
-            line = int(index[at + 1]) & 0xFFFFFFFF
+        for position in positions.tolist():
+            if position != previous + 1:
+                group_keys = {self._get_key(int(index[position]) & _LINE_BITS)}
+            previous = position
+            line = int(index[position + 1]) & _LINE_BITS
             key = self._get_key(line)
-            if key in seen:
+            if key in group_keys:
                 raise OrderError(f"is a duplicate key on line {line + 1}: remove the line", file=self.name, key=key)
-            seen.add(key)
+            group_keys.add(key)
 
     def check_sorted(self) -> None:
         """Raise :class:`OrderError` unless the keys are strictly increasing in the order of their bytes."""
@@ -403,7 +404,7 @@ class Script(Mapping[str, str]):
                               file=self.name)  # fmt: skip
 
     def _get_index(self) -> Indices:
-        """Return the sorted index. An element has 32 bits of the hash of a key, and below them 32 bits of its line."""
+        """Return the sorted index (lines,): the upper 32 bits of the hash of each key, and 32 bits with its line."""
         if self._sorted_index is None:
             if len(self) >= 2**32:
                 raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)
@@ -436,12 +437,12 @@ class Script(Mapping[str, str]):
             return expected_line
         index = self._get_index()
         upper_bits = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
-        at = int(index.searchsorted(upper_bits << 32))
-        while at < len(index) and int(index[at]) >> 32 == upper_bits:
-            line = int(index[at]) & 0xFFFFFFFF
+        position = int(index.searchsorted(upper_bits << 32))
+        while position < len(index) and int(index[position]) >> 32 == upper_bits:
+            line = int(index[position]) & _LINE_BITS
             if self._has_key(line, key):
                 return line
-            at += 1
+            position += 1
         return None
 
     def _has_key(self, line: int, key: bytes) -> bool:
@@ -450,7 +451,7 @@ class Script(Mapping[str, str]):
 
 
 def _skip_blanks(chunk: npt.NDArray[np.uint8], offsets: Indices, lines: Indices) -> None:
-    """Move the offsets ``offsets[lines]`` of ``chunk`` in place to the next byte that is not a blank.
+    """Move each of ``offsets[lines]`` in place past the blanks that ``chunk`` has at this offset, if it has any.
 
     A blank is white space except a newline. The last byte of ``chunk`` is a newline.
     """

@@ -85,7 +85,7 @@ class ArchiveTarget:
         entry.broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block and return True. Return False if a key of an ArrayBlock is invalid."""
+        """Write the entries of a block and return True. If a key of an ArrayBlock is invalid, only return False."""
         if isinstance(block, PackedBlock):
             buffers, starts = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
@@ -122,7 +122,7 @@ class ArchiveTarget:
 
 
 def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """Return the entries of a block as buffers to write, and the offset of each object in the joined buffers.
+    """Return the entries of a block as buffers to write, and the offset in bytes of each object in the joined buffers.
 
     Small arrays are copied to one buffer. Larger arrays are not copied: their buffers are views.
     """
@@ -152,7 +152,7 @@ class ScriptTarget:
         self.entry = WholeWrites(table.script)
 
     def write(self, key: str, chunks: list[Any]) -> None:
-        """Write an object to the file of its key. With the option ``p``, skip a key that the script file lacks."""
+        """Write the object ``chunks[1:]`` to the file of ``key``. With ``p``, skip keys that the script file lacks."""
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
@@ -168,14 +168,14 @@ class ScriptTarget:
             output.write_all(chunks[1:])
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Return False, because every entry is written to a separate file."""
+        """Return False without writing, because every entry is written to a separate file."""
         return False
 
     def flush(self) -> None:
         """Do nothing, because every object is written at once."""
 
     def close(self) -> None:
-        """Raise :class:`WriteError` if an object was not written. Every output is closed already."""
+        """Raise :class:`WriteError` if writing an object failed. Every output is closed already."""
         if self.entry.broken:
             self.entry.raise_error()
 
@@ -277,7 +277,7 @@ class Writer(ClosedOnExit, Generic[Value]):
                 self.write(key, value)
 
     def _refuse_process(self, key: str | None) -> NoReturn:
-        """Raise :class:`ClosedError`, because a forked process uses its parent's writer, perhaps to write ``key``."""
+        """Raise :class:`ClosedError` in a forked process. ``key`` is the key to be written, or None."""
         raise ClosedError(
             "the writer was opened in the parent process: write in the parent, or open another table in this process",
             key=key,

@@ -198,7 +198,7 @@ class TaskReader:
             if memory is not None:
                 memory.size = self._bytes_at_once
             self._local.loader = BlockLoader(
-                self._codec.create_scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory
+                self._codec.create_scan(), files, max_file_bytes=MAX_BLOCK_FILE_BYTES, memory=memory
             )
         block = self._local.loader.load(lines, first)
         if not isinstance(block, WaveBlock) or (block.compute_durations() > self.options.max_duration).any():

@@ -224,6 +224,13 @@ def test_invalid_topology_is_refused(entry: tuple[HmmState, ...], message: str) 
         HmmTopology.of({1: entry})
 
 
+@pytest.mark.parametrize("phones", [(-1,), (-5, 2), (-1, 2)])
+def test_a_topology_refuses_negative_phones(phones: tuple[int, ...]) -> None:
+    entry = (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)
+    with pytest.raises(FormatError, match=f"phone {phones[0]} is negative"):
+        HmmTopology.of(dict.fromkeys(phones, entry))
+
+
 def test_probabilities_that_do_not_add_up_to_one_get_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     for total, warns in ((1.005, False), (1.05, True), (0.95, True)):
         caplog.clear()
