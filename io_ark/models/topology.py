@@ -71,8 +71,9 @@ class HmmTopology:
         Raises:
             FormatError: the topology is invalid.
         """
-        if min(states, default=0) < 0:
-            raise FormatError(f"phone {min(states)} is negative: number the phones from 1")
+        # Kaldi refuses phone 0 in the text format, because 0 is the empty symbol <eps> of its transducers.
+        if min(states, default=1) < 1:
+            raise FormatError(f"invalid phone {min(states)}: number the phones from 1")
         entries = tuple(dict.fromkeys(states.values()))
         entry_of = [-1] * (max(states, default=-1) + 1)
         for phone, entry in states.items():
