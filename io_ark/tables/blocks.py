@@ -294,14 +294,18 @@ def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> 
     """
     keys: list[bytes] = []
     offsets: list[int] = []
+    digits_begin, previous, end = len(prefix), -1, -1
     for line in lines[first : first + MAX_ENTRIES]:
         key, _, location = line.partition(b" ")
-        digits = location[len(prefix) :]
+        digits = location[digits_begin:]
         if not location.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
             break
         offset = int(digits)
-        if offsets and not offsets[-1] < offset < offsets[0] + size:
+        if not keys:
+            end = offset + size
+        elif not previous < offset < end:
             break
+        previous = offset
         keys.append(key)
         offsets.append(offset)
     return (keys, offsets) if _have_no_white_space(keys) else ([], [])
