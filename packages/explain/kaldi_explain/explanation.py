@@ -348,7 +348,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
     loudness = candidate.source.loudness.get(candidate.scale, "")
     steps = [
         candidate.source.words, loudness and f"the samples' factor is {loudness}", *sheet.words, *places.padding,
-        *storage.words, *settled.describe_shift(*deviations.missing), settled.describe_order_of_columns(),
+        *storage.words, *settled.describe_shift(*deviations.edge_shifts), settled.describe_order_of_columns(),
         settled.arrangement.words, settled.fit.name, *(deviations.reasons if answer.is_certain else []),
         *places.quiet, *answer.words,
     ]  # fmt: skip

@@ -80,15 +80,10 @@ class Vector:
 
         Returns:
             The grade, and a description of the error of a wrong result, or "". The grade is "bits" for numbers equal to
-            ``expected``, "1e-5" for errors of at most 1e-5, "1e-3" for errors of at most :attr:`tolerance`, and "wrong"
-            for other results. Errors are relative to expected magnitudes above 1, and absolute for smaller magnitudes.
-            Floats are first converted to the float type of ``expected``. Integers must be equal. NaN equals NaN, and
-            two empty arrays are equal.
-
-        >>> from kaldi_explain.grading import vectors
-        >>> vector = vectors(1)[0]  # doctest: +SKIP
-        >>> vector.grade(vector.expected)  # doctest: +SKIP
-        ('bits', '')
+            ``expected`` (after conversion to its type, if it is a float type), "1e-5" for errors of at most 1e-5,
+            "1e-3" for errors of at most :attr:`tolerance`, and "wrong" for other results. Errors are relative to
+            expected magnitudes above 1, and absolute for smaller magnitudes. Expected integers must be equal. NaN
+            equals NaN, and two empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
         if not _is_numeric(array):
