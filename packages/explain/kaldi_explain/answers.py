@@ -156,7 +156,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
     padding. Candidates of other sheets, and candidates that cannot be compared with the array, are skipped.
     """
     sheet = attempt.search.sheet
-    for start in (attempt, *finder.begun[:2]):
+    for start in (attempt, *finder.starts[:2]):
         if start.search.sheet is sheet:
             candidate = start.candidate.remove_noise()
             framed = map(candidate.change, candidate.list_framing_changes())

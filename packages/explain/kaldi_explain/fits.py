@@ -54,8 +54,7 @@ class Fit:
         name: description of the map. "" if the map changes nothing.
         residual: difference between the mapped features and the array, see :func:`measure_residual`.
         mapped: the mapped features (frames, columns).
-        word_count: complexity of the map in words of an answer, from 0 if the map changes nothing to
-            ``COLUMN_WORDS + NUMBER_WORDS`` if it has numbers for each column and limits.
+        word_count: complexity of the map in words of an answer: 0 if the map changes nothing, or else at least 1.
     """
 
     name: str
@@ -70,12 +69,10 @@ def select_all_cells(array: Doubles) -> Cells:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the largest absolute difference of two arrays, apart from a thousandth of the values.
+    """Return the residual of two arrays: the 99.9th percentile of their absolute differences, or 1/30 of the largest.
 
-    The thousandth of the values with the largest differences may differ by 30 times the result, because nearly silent
-    frames have large rounding errors in single precision. So the result is the 99.9th percentile of the differences or,
-    if it is larger, 1/30 of the largest difference. ``step`` is the largest rounding error of stored numbers, which is
-    first subtracted from all differences. Both arrays have the same shape and at least one value.
+    The larger number counts. A few differences may be large, because nearly silent frames have large rounding errors in
+    single precision. ``step`` is the largest rounding error of stored numbers, and is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
     index = round(0.999 * (len(difference) - 1))
@@ -109,7 +106,7 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
     low, high = float(target.min()), float(target.max())
 
     def is_limit(value: float) -> bool:
-        """Return True if the array may have been clipped to its extreme value ``value``."""
+
         return bool(np.sum(target == value) >= THRESHOLDS.limit_cells) or (is_rounded and value in INTEGER_LIMITS)
 
     return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
@@ -124,8 +121,7 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
     (low, high), descriptions = limits, []
     is_below = low - mapped > tolerance
     if is_below.any():
-        # The largest cell and a cell below the limit show the slope of the map, which converts a distance in mapped
-        # numbers to a distance in natural logarithms.
+        # Two cells show the slope of the map, which converts a distance of mapped features to natural logarithms.
         cells = [int(mapped.argmax()), int(is_below.argmax())]
         logs, values = features.ravel()[cells], mapped.ravel()[cells]
         log_distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
@@ -209,10 +205,9 @@ def _list_maps(
 
 
 def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
-    """Yield the map that adds a number to features (frames, columns), and the maps by the straight lines ``LINES``.
+    """Yield the maps that add a number to features (frames, columns), and those by the straight lines ``LINES``.
 
-    The number, and offsets that a line leaves open, are fitted to points: ``x`` (n,) are features, and ``y`` (n,) the
-    values of the array in the same cells.
+    Numbers are fitted to points: features ``x`` (n,), and the values ``y`` (n,) of the array in the same cells.
     """
     offset = float(np.median(y - x))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
@@ -232,9 +227,8 @@ def _list_column_lines(
 ) -> Iterator[Map]:
     """Yield maps of features (frames, columns) with a fitted offset for each column, and one also with fitted slopes.
 
-    The numbers are fitted to points: ``x`` (rows, compared columns) are features, and ``y`` the values of the array in
-    the same cells. The mask ``is_inside`` selects the points of a column, unless it selects none of them. ``columns``
-    are the indices of the compared columns. All other columns get the slope 1 and the offset 0.
+    The numbers are fitted to the features ``x`` and the array ``y`` in the compared cells (rows, compared columns). The
+    mask ``is_inside`` selects points of a column, unless it selects none. ``columns`` are the indices of the columns.
     """
     slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
     selected = is_inside | ~is_inside.any(0)
@@ -300,45 +294,37 @@ def fit_line(x: Doubles, y: Doubles, selected: npt.NDArray[np.bool_] | None = No
 
 
 def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the frames that two arrays (frames, columns) have in common, as two arrays with the same number of frames.
-
-    With a shift, frame ``i`` of ``target`` stands for the same time as frame ``i + shift`` of ``features``.
-    """
+    """Return the common frames of both arrays, if frame ``i`` of ``target`` is frame ``i + shift`` of ``features``."""
     features, target = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(features), len(target))
     return features[:count], target[:count]
 
 
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
-    """Return the shift in frames at which two arrays (frames, columns) agree best (:func:`select_common_frames`).
+    """Return the shift of frames (:func:`select_common_frames`) at which two arrays (frames, columns) agree best.
 
-    The shift differs from ``expected_shift`` by at most ``max_deviation`` frames. Of equally good shifts, the nearest
-    to ``expected_shift`` is returned.
+    It differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, the nearest is returned.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
-        """Return the distance of the arrays at a shift, and the difference of the shift from the expected shift."""
+        """Return the distance of the arrays at a shift, and the difference from ``expected_shift``."""
         a, b = select_common_frames(features, target, shift)
         # A straight line fits one common frame exactly, so fewer than two frames count as the largest distance.
-        distance = round(measure_distance(a, b), 6) if len(a) > 1 else 1.0  # Ignore rounding errors.
-        return distance, abs(shift - expected_shift)
+        return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0), abs(shift - expected_shift)
 
     return min(range(expected_shift - max_deviation, expected_shift + max_deviation + 1), key=measure_shift)
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe additional and missing frames of an array, such as "1 frame too many at the start".
-
-    ``counts`` maps "start" and "end" to the number of additional frames. A negative number counts missing frames.
-    """
+    """Describe the frames by which an array is longer (positive) or shorter (negative) at its "start" and "end"."""
     return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
             for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlation of each column of ``target`` with each column of ``features``, over the frames.
+    """Return the correlation of each column of ``target`` with each column of ``features``, or 0 for a constant column.
 
-    The result has the shape (columns of the target, columns of the features). Constant columns have a correlation of 0.
+    The result has the shape (columns of the target, columns of the features).
     """
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -347,21 +333,19 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of ``target`` the index of the column of ``features`` that gives it by a rising line.
+    """Return for each column of ``target`` the index of the column of ``features`` that equals it.
 
-    Return None if a column of the target equals no column of the features after a positive scale and an offset.
+    Columns are equal if a positive scale and an offset convert one to the other. Return None if a column of ``target``
+    equals no column of ``features``.
     """
     correlations = compute_correlations(features, target)
     best = correlations.argmax(1)
-    max_rounding = 1e-6  # Largest difference of a correlation from 1 by rounding in single precision.
-    return best.tolist() if (correlations.max(1) > 1 - max_rounding).all() else None
+    min_correlation = 1 - 1e-6  # Rounding in single precision may reduce a correlation of 1 to this number.
+    return best.tolist() if (correlations.max(1) > min_correlation).all() else None
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe which of ``column_count`` columns were selected, and their order. ``order`` are indices of columns.
-
-    Return "" if all columns were selected in their order.
-    """
+    """Describe the columns ``order`` (indices) that were selected from ``column_count`` columns, or "" for all."""
     order, all_columns = list(order), list(range(column_count))
     orders = {
         "the first column last": [*all_columns[1:], 0],
