@@ -24,7 +24,8 @@ from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import escape_controls
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, report_error
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vectors
+from kaldi_explain.grading import Result, Scorecard, Vector, grade, score
+from kaldi_explain.grading import vectors as load_vectors
 
 UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not support the options of a vector.
 TIMEOUT_STATUS = 1  # Status that stands for a program that was killed because it exceeded the time limit.
@@ -127,100 +128,79 @@ def conform_command(
     Raises:
         OptionError: the command has no output file, a level does not exist, or the time limit is not positive.
         FeatureError: the program cannot be started, or the kit is not found or is damaged.
-
-    >>> from kaldi_explain.conform_command import conform_command
-    >>> print(conform_command(["./my_fbank", "{audio}", "{options.json}", "{out.npy}"], level=1))  # doctest: +SKIP
-    level                           vectors   bits   1e-5   1e-3  wrong failed not supported
-    1 defaults of fbank                  16     16      0      0      0      0             0
     """
     command = [*command[1:]] if command[:1] == ["--"] else [*command]
-    is_batch = _is_batch_command(command)
+    is_batch = any(BATCH_PLACEHOLDER in word for word in command)
     if not is_batch and not any("{out.npy}" in word for word in command):
         raise OptionError(
             "the command has no {out.npy}: write kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
         )
     if not timeout > 0:
         raise OptionError(f"--timeout={timeout:g} is not a positive number: pass a time limit in seconds")
-    selected_vectors = vectors(level, kit)
-    with tempfile.TemporaryDirectory() as scratch:
-        run = _run_once if is_batch else _run_for_each_vector
-        return score(run(command, selected_vectors, Path(scratch), timeout), explain=True)
+    selected_vectors, run = load_vectors(level, kit), _run_once if is_batch else _run_for_each
+    with tempfile.TemporaryDirectory() as folder:
+        return score(run(command, selected_vectors, Path(folder), timeout), explain=True)
 
 
-def _is_batch_command(command: Sequence[str]) -> bool:
-    """Return True if the command runs once for all vectors, because it contains the placeholder {list.json}."""
-    return any(BATCH_PLACEHOLDER in word for word in command)
-
-
-def _run_for_each_vector(
-    command: Sequence[str], selected_vectors: Sequence[Vector], folder: Path, timeout: float
-) -> list[Result]:
+def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once for each vector, and return the results in the order of the vectors.
 
     Stop after ``MAX_TIMEOUTS`` consecutive vectors over the time limit ``timeout`` in seconds. The remaining vectors
     fail. Inputs and outputs of the program are files in ``folder``.
     """
     results: list[Result] = []
-    for vector in selected_vectors:
+    for vector in vectors:
         last_results = results[-MAX_TIMEOUTS:]
         if len(last_results) == MAX_TIMEOUTS and all(result.why.startswith(TOO_LONG) for result in last_results):
             reason = f"not run: the {MAX_TIMEOUTS} vectors before ran longer than {timeout:g} s"
-            return results + [Result(remaining, "failed", reason) for remaining in selected_vectors[len(results) :]]
+            return results + [Result(remaining, "failed", reason) for remaining in vectors[len(results) :]]
         results += _run_once(command, [vector], folder, timeout)
     return results
 
 
-def _run_once(command: Sequence[str], selected_vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once, and return the results of all ``selected_vectors`` in their order.
+def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+    """Run a program once, and return the results of all ``vectors`` in their order.
 
     Pass a single vector if the command has no {list.json}. Inputs and outputs of the program are files in ``folder``.
     ``timeout`` is the time limit in seconds.
     """
+    output_files = [folder / f"{vector.id}.out.npy" for vector in vectors]
     requests: list[dict[str, Any]] = [
-        {
-            "id": vector.id,
-            "audio": str(_write_input(vector, folder)),
-            "options": vector.options,
-            "out": str(folder / f"{vector.id}.out.npy"),
-        }
-        for vector in selected_vectors
+        {"id": vector.id, "audio": str(_write_input(vector, folder)), "options": vector.options, "out": str(output)}
+        for vector, output in zip(vectors, output_files, strict=True)
     ]
     (folder / "list.json").write_text(json.dumps(requests))
-    (folder / "options.json").write_text(json.dumps(selected_vectors[0].options))
+    (folder / "options.json").write_text(json.dumps(vectors[0].options))
     paths = {BATCH_PLACEHOLDER: str(folder / "list.json"), "{options.json}": str(folder / "options.json")}
     paths |= {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}
     status, description = _run_program(command, paths, timeout)
-    output_files = [Path(request["out"]) for request in requests]
     if status == UNSUPPORTED_STATUS:
-        return [Result(vector, "not supported") for vector in selected_vectors]
-    if _is_batch_command(command):
-        return _grade_batch(selected_vectors, output_files, status, description)
-    [vector], [output_file] = selected_vectors, output_files
-    return [Result(vector, "failed", description) if status else _read_result(vector, output_file, description)]
+        return [Result(vector, "not supported") for vector in vectors]
+    if any(BATCH_PLACEHOLDER in word for word in command):
+        return _grade_batch(vectors, output_files, status, description)
+    [vector], [output] = vectors, output_files
+    return [Result(vector, "failed", description) if status else _read_result(vector, output, description)]
 
 
 def _grade_batch(
-    selected_vectors: Sequence[Vector], output_files: Sequence[Path], status: int, description: str
+    vectors: Sequence[Vector], output_files: Sequence[Path], status: int, description: str
 ) -> list[Result]:
-    """Grade the output files of a program that ran once for all vectors, and return the results of the vectors.
+    """Return the results of vectors for which a program ran once and should have written the ``output_files``.
 
     A vector without an output file is not supported if the exit status is 0, and failed if it is not. ``description``
     describes the end of the program, and is part of the reason of a failure.
     """
-    has_output = [output_file.exists() for output_file in output_files]
+    has_output = [file.exists() for file in output_files]
     reason = "" if any(has_output) else f"the program wrote no file{description}"
     missing_grade, missing_reason = ("failed", description) if status else ("not supported", reason)
     return [
-        _read_result(vector, output_file, description) if exists else Result(vector, missing_grade, missing_reason)
-        for vector, output_file, exists in zip(selected_vectors, output_files, has_output, strict=True)
+        _read_result(vector, file, description) if exists else Result(vector, missing_grade, missing_reason)
+        for vector, file, exists in zip(vectors, output_files, has_output, strict=True)
     ]
 
 
 def _write_input(vector: Vector, folder: Path) -> Path:
-    """Return the absolute path of the file with a vector's input, which the kit has for audio.
-
-    Any other input is first written to ``folder``: an archive as ``.ark``, and an array as ``.npy``.
-    """
+    """Return the path of a vector's input: the wave file of the kit, or an archive or array written to ``folder``."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":

@@ -20,9 +20,9 @@ MAX_LISTED_ARRAYS = 5  # Number of names of arrays that a message lists, to stay
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features: an array unchanged, or the features (frames, dim) in the file that a string or path names.
+    """Return an array unchanged, or read the features in a named file. Raise FeatureError for the name of a recording.
 
-    Raise FeatureError if the name has the suffix of a recording. :func:`read_features` raises other errors.
+    :func:`read_features` lists the other errors.
     """
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
@@ -34,13 +34,9 @@ def load_audio(
 ) -> tuple[npt.ArrayLike, float | None]:
     """Return samples (T,) or (channels, T) and their sampling rate in Hz, or features (frames, dim) and ``rate``.
 
-    Args:
-        audio: an array, which is returned unchanged with ``rate``; an :class:`io_ark.Wave`; or the name of a recording
-            or of a file of features.
-        rate: sampling rate in Hz, which replaces the rate of a recording or ``Wave``. None if it is not known.
-
-    Raises:
-        FeatureError, ArkError: the file cannot be read.
+    ``audio`` is an array, which is returned unchanged with ``rate``; an :class:`io_ark.Wave`; or the name of a
+    recording or of features. ``rate`` replaces the rate of a recording or ``Wave``, unless it is None. Raise
+    FeatureError or ArkError if a file cannot be read.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -54,7 +50,7 @@ def load_audio(
 
 
 def is_features_name(path: str | PathLike[str]) -> bool:
-    """Return True for the name of features: a name with a suffix of features, or with a colon as in ``feats.ark:KEY``.
+    """Return True for the name of features, which ends with a suffix of features or has a colon (``feats.ark:KEY``).
 
     Uppercase suffixes are not recognized. Any other name stands for a recording.
     """
@@ -91,10 +87,7 @@ def read_features(path: str | PathLike[str]) -> Any:
 
 
 def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
-    """Return the samples (T,) or (channels, T) of an audio file, and their sampling rate in Hz.
-
-    Raise FeatureError for an archive or a script file, and ArkError for any other file that cannot be read.
-    """
+    """Return the samples (T,) or (channels, T) of an audio file and the rate in Hz. Raise FeatureError for a table."""
     wave = _read_object("wave", os.fspath(path), "pass one of the wave files in the table")
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
@@ -116,8 +109,7 @@ def _load_features_array(name: str) -> Any:
 def _read_text_file(name: str) -> Any:
     """Read an array (rows, columns) of numbers. Commas separate the columns of a ``.csv`` file, or else white space.
 
-    Raise :class:`FeatureError` if the file cannot be read, contains anything but numbers, or has rows of unequal
-    lengths.
+    Raise :class:`FeatureError` if the file cannot be read, contains other text, or has rows of unequal lengths.
     """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
@@ -129,10 +121,9 @@ def _read_text_file(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read a file that contains one matrix or one recording.
+    """Read a file that contains one matrix or one recording, and raise ArkError if it cannot be read.
 
-    Raise FeatureError with ``advice`` if a file with the suffix ``.ark`` or ``.scp`` is not such a file, because it is
-    probably a table. Raise ArkError for any other error.
+    Raise FeatureError with ``advice`` for an invalid file ``.ark`` or ``.scp``, because it is probably a table.
     """
     try:
         return io_ark.load(name, kind=kind, pipes=False)

@@ -66,10 +66,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error: 1e-3 or 3 times :attr:`rounding`, whichever is larger.
-
-        The error is relative to expected magnitudes above 1, and absolute for smaller magnitudes.
-        """
+        """Largest accepted error: 1e-3 or 3 times :attr:`rounding`, whichever is larger. See :meth:`grade`."""
         return max(MIN_TOLERANCE, ROUNDING_FACTOR * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
@@ -128,8 +125,7 @@ class Result:
     Attributes:
         vector: the vector.
         grade: one of ``GRADES``.
-        why: description of the error of a wrong result, reason of a failure, or reason why no vector is supported. ""
-            for other results.
+        why: description of a wrong result, or reason of a failure or of an unsupported vector. "" without a reason.
         array: the output of the implementation if it is wrong. None for other grades.
     """
 
@@ -184,11 +180,10 @@ class Scorecard:
         return "\n".join(lines)
 
     def as_json(self) -> str:
-        """Return the scorecard as a JSON object.
+        """Return the scorecard as a JSON object with ``passed``, ``levels``, ``causes`` and ``vectors``.
 
-        The object has the keys ``passed`` (true or false), ``levels`` (the result of :meth:`counts`), ``causes`` (a
-        list of objects with ``name`` and ``vectors``), and ``vectors``, which maps the ids of wrong and failed vectors
-        to objects with ``grade`` and ``why``.
+        ``levels`` is the result of :meth:`counts`. ``vectors`` maps the ids of wrong and failed vectors to the grade
+        and its reason.
         """
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
@@ -257,8 +252,7 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
     """Call an implementation with the input and the options of a vector, and grade the array that it returns.
 
-    The grade is "not supported" if the implementation raises NotImplementedError, and "failed" if it raises any other
-    exception or exits. KeyboardInterrupt is not caught.
+    The grade is "not supported" if it raises NotImplementedError, and "failed" if it raises another error or exits.
     """
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
@@ -300,10 +294,9 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
-    """Return the folder of the conformance kit.
+    """Return the folder of the conformance kit: ``kit``, or the installed package, or else the kit of this checkout.
 
-    The folder is ``kit`` or, if this is None, the folder of the installed package ``kaldi_conformance``, or else the
-    folder of this checkout. Raise FeatureError if the folder does not exist or is not a conformance kit.
+    Raise FeatureError if the folder does not exist, or is not a conformance kit.
     """
     if kit is None:
         spec = importlib.util.find_spec(PACKAGE)
@@ -320,10 +313,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Load the vectors of one level from the kit in ``folder``, in the order of the kit.
-
-    A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError.
-    """
+    """Load the vectors of a level. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
     files: dict[str, Array] = {}  # Maps the names of files to their numbers, in an array of one dimension.
 
     def read_array(location: dict[str, Any]) -> Array:
