@@ -78,9 +78,10 @@ class Deviations:
 def find_deviations(comparison: Comparison) -> Deviations:
     """Find the frames, columns and single values of an array that differ from the features, and verify reasons.
 
-    A frame is wrong if over 25% of its compared values differ by more than ``comparison.limit``. A column is wrong if
-    over 25% of its compared values differ in the frames that are not wrong. If over 75% of the frames are wrong, or
-    over 75% of the columns differ in over 75% of the frames, the only description is "most frames", without a reason.
+    A column is bad if its values differ by more than ``comparison.limit`` in over 75% of the frames. A frame is wrong
+    if over 25% of its compared values differ in the columns that are not bad. A column is wrong if over 25% of its
+    compared values differ in the frames that are not wrong. If over 75% of the frames are wrong or over 75% of the
+    columns are bad, the only description is "most frames", without a reason.
     """
     compared, max_share = ~comparison.ignored, THRESHOLDS.few_places
     compared[comparison.padding] = False

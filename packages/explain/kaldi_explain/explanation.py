@@ -137,7 +137,7 @@ class Explanation:
         return f"{answer}{self._describe_guesses()}: {difference}{hint}{self._describe_early_end()}"
 
     def _describe_guesses(self) -> str:
-        """Return a clause that lists the certain options and the guesses. Return "" if no feature or all is certain."""
+        """Return a clause that tells certain options from guesses, or "" if the answer is certain or has no feature."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -224,7 +224,7 @@ def explain(
     audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
-        limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
+        limit = tolerance * max(1.0, float(np.abs(target).max()) / MAX_PLAIN_MAGNITUDE)
         relation = find_relation(target, arrangements.check_features(audio)[1], repairs, limit)
         return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
     is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
@@ -251,7 +251,7 @@ def _describe_preset(name: str) -> str:
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:
-    """Return advice if a recording (channels, T) does not explain an array: a remark on its clipped samples, if any."""
+    """Return advice if a recording (channels, T) does not explain an array: a remark on clipping, or :data:`HINT`."""
     if count := count_clipped_samples(recording):
         remark = f"the audio has {count} samples at its extremes"
         return f"{remark}; if the features are of unclipped audio, nothing can match"
@@ -387,12 +387,12 @@ def _explain_match(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
     tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    """Compare features ``computed`` with ``target``, the part of an array that they should equal: (frames, columns).
+    """Compare features ``computed`` with ``target``, the part of an array that they should equal, and explain it.
 
-    Return the explanation, with the attributes ``preset``, ``variant`` and ``steps``. ``tolerance`` is the largest
-    residual of an explanation, and ``step`` the largest rounding error of the array's stored numbers. The mask
-    ``compared`` (frames, columns) selects values, and None selects all. ``first`` are the frame and the column of the
-    array where the part begins.
+    Both have the shape (frames, columns). The explanation has the attributes ``preset``, ``variant`` and ``steps``.
+    ``tolerance`` is the largest residual of an explanation, and ``step`` the largest rounding error of the array's
+    stored numbers. The mask ``compared`` (frames, columns) selects the values that are compared, and None selects all.
+    ``first`` are the frame and the column of the array where the part begins.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
     difference = np.where(compared, np.abs(computed - target), 0)

@@ -88,7 +88,7 @@ class Pair:
 
 
 def _may_include_pitch(column_count: int) -> bool:
-    """Return True if an array of ``column_count`` columns may be a feature of a usual width and pitch features."""
+    """Return True if a number of columns is unusual for one feature, but usual without three columns of pitch."""
     return column_count not in USUAL_COLUMNS and column_count - PITCH_COLUMNS in USUAL_COLUMNS
 
 
@@ -111,9 +111,10 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
 
 
 def _list_column_parts(column_count: int) -> list[slice]:
-    """Return the columns that may be one feature if another feature has 1 to 4 columns at the end, or 1 or 3 first.
+    """Return the parts of an array's columns that may be one feature, if the other columns are another feature.
 
-    Usual numbers of columns come first. Return [] for fewer than ``MIN_COLUMNS_WITH_PASTED`` columns.
+    The other feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Parts with a usual number of
+    columns come first. Return [] for fewer than ``MIN_COLUMNS_WITH_PASTED`` columns.
     """
     parts = [slice(0, column_count - count) for count in PASTED_COUNTS]
     parts += [slice(count, column_count) for count in PASTED_COUNTS[:2]]
@@ -184,19 +185,19 @@ class Finder:
 
         Return None if none of them resembles the array.
         """
-        pairs: list[tuple[Attempt, Settled]] = []
+        results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
-            if pairs and self.budget.is_settling_over():
+            if results and self.budget.is_settling_over():
                 break
             if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle_attempt(attempt)):
-                pairs.append((attempt, settled))
-        return min(pairs, key=lambda pair: (pair[1].measure_unexplained(), pair[0].cost), default=None)
+                results.append((attempt, settled))
+        return min(results, key=lambda result: (result[1].measure_unexplained(), result[0].cost), default=None)
 
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        After "starts", the stages come first that try what the width of the array, the costs or the frame shift
-        suggest. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
+        After "starts", stages move to the front if the width of the array, the costs or the frame shift suggest what
+        they try. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
         features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
         """
         urgent: tuple[str, ...] = ()
@@ -226,10 +227,10 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        It explains the array if :meth:`Settled.is_explained_by` accepts it, or if its cost is as small as rounding
-        errors and the features are not rearranged. The features must be all columns of the array, except columns that
-        may be pitch. An attempt whose cost is too large for settling (:meth:`_get_max_settled_cost`) can explain the
-        array only by dithering.
+        It explains the array if its residual is within the tolerance or explained by rounding, or if its cost is that
+        of rounding errors and the features are not rearranged. The features must be all columns of the array, except
+        columns that may be pitch. An attempt whose cost is too large for settling (:meth:`_get_max_settled_cost`) can
+        explain the array only by dithering. ``is_start`` is True for a start whose options have not been changed.
         """
         sheet, max_cost = attempt.search.sheet, self._get_max_settled_cost(attempt, is_start)
         if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:
@@ -246,8 +247,8 @@ class Finder:
     def _get_max_settled_cost(self, attempt: Attempt, is_start: bool) -> float:
         """Return the largest cost at which an attempt is worth the time that settling takes.
 
-        A start (``is_start``) must equal the array up to rounding errors, because later stages improve it. The limit of
-        another attempt is ``THRESHOLDS.near`` plus the cost that differences within the tolerance cause.
+        For a start (``is_start``), this is the cost of rounding errors, because later stages improve it. For any other
+        attempt, it is ``THRESHOLDS.near`` plus the cost that differences within the tolerance cause.
         """
         sheet = attempt.search.sheet
         spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.
@@ -317,8 +318,8 @@ class Finder:
             timings = search.pattern.list_timings(source, stride, parts=not is_mistake, certain=certain or 1.0)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
-                is_usual_shift = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
-                score = best.score + USUAL_SHIFT_BONUS * (is_mistake and is_usual_shift)
+                frame_shift_ms = 1000 * best.shift / source.rate / stride
+                score = best.score + USUAL_SHIFT_BONUS * (is_mistake and abs(frame_shift_ms - 10) < 0.1)
                 pairs.append(Pair(search, source, timings, score))
         return pairs
 
@@ -373,7 +374,10 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the candidate for each other search with a named arrangement, moved by up to 8 frames to fit best."""
+        """Yield an attempt's candidate for all other searches with a named arrangement, moved by -8 to 7 frames.
+
+        The candidate with the lowest cost in the other search is yielded.
+        """
         start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -382,7 +386,7 @@ class Finder:
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield the two best starts and the best attempt with fitted numeric options, and then with all improved."""
+        """Yield the two best starts and the best attempt with fitted numbers, and then with all options improved."""
         for attempt in [*self.starts[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -392,7 +396,7 @@ class Finder:
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield up to two improved attempts for the array without some columns at an end, which may be pitch.
 
-        The parts (:func:`_list_column_parts`) must reduce the lowest cost so far, and are not tried if it is small.
+        Only parts that reduce the lowest cost so far are yielded. No part is tried if this cost is already small.
         """
         lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
@@ -413,7 +417,8 @@ class Finder:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
         Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
-        The stage ends early if the changes do not agree much better than the rows, unless the rows hardly agree at all.
+        No window is tried if the changes do not agree after that, or if they do not agree much better than the rows
+        although the rows resemble features.
         """
         for attempt in self._attempts[:1]:
             sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
@@ -466,10 +471,10 @@ class Finder:
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Yield attempts that cost over a fifth less than the best start, with audio clipped to 16 bits or lower.
+        """Yield attempts with clipped audio, if clipping reduces the cost of the best start by over a fifth.
 
-        The audio is amplified before it is clipped to 16 bits. Nothing is tried if the array is nearly explained or
-        nothing resembles it.
+        The audio is amplified and clipped to 16 bits, or clipped below its peak. Nothing is tried if an attempt nearly
+        explains the array, or if no attempt resembles it.
         """
         for start in self.starts[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = start.candidate.remove_noise()
@@ -486,7 +491,8 @@ class Finder:
 
         The level is found with the options of the best starts, and again after these options have been improved.
         """
-        trials = list[tuple[float, float, Search, Candidate]]()  # Cost, level, search, and candidate without clipping.
+        # Cost, level, search, and candidate without clipping. A level of 0 would leave only zeros.
+        trials = list[tuple[float, float, Search, Candidate]]()
         for start in self.starts[: THRESHOLDS.descents]:
             candidate = start.candidate.remove_noise()
             if candidate.source.length >= THRESHOLDS.clipped_seconds * candidate.source.rate:
@@ -507,10 +513,10 @@ class Finder:
         yield Attempt(search, best.change({"source": limit_source(plain.source, level)}))
 
     def _search_resampled(self, max_ratio: float) -> Iterator[Attempt]:
-        """Yield attempts with audio at other rates, if the cost falls to ``max_ratio`` times that of the best start.
+        """Yield attempts with resampled audio that cost at most ``max_ratio`` times as much as a search's best start.
 
-        The two likeliest rates of each search are tried. A ratio of at most ``THRESHOLDS.much_better`` means that the
-        search is early, so options may be wrong at all rates.
+        The two likeliest rates of each search are tried. A ratio of at most ``THRESHOLDS.much_better`` stands for an
+        early stage, in which most options are still unknown.
         """
         best_starts, is_early = dict[Search, Attempt](), max_ratio <= THRESHOLDS.much_better
         for start in self.starts if self._get_lowest_cost() > THRESHOLDS.near else []:
@@ -540,9 +546,10 @@ class Finder:
 
 
 def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early: bool) -> list[list[Candidate]]:
-    """Return the starts at the two other sampling rates whose best starts have the lowest costs, in a list per rate.
+    """Return the starts at the two likeliest other sampling rates: for each rate, a list by ascending cost.
 
-    With ``is_early``, a best start must also cost less than all starts at the candidate's rate.
+    The likeliest rates have the best starts. With ``is_early``, these must cost less than all starts at the candidate's
+    rate, which have the same usual options.
     """
     max_cost = THRESHOLDS.other_rate
     if is_early:

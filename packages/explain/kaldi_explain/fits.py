@@ -88,12 +88,12 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
     """
     if not len(features):
         return 1.0
-    a, b = (x - x.mean(0) for x in (features, target))
-    power, target_power, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
+    x, y = (array - array.mean(0) for array in (features, target))
+    x_power, y_power, product = (np.einsum("ij,ij->j", a, b) for a, b in ((x, x), (y, y), (x, y)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        unexplained = np.clip(1 - (common / power) * (common / target_power), 0, 1)
-    unexplained[(power == 0) | (target_power == 0)] = 1
-    unexplained[(power == 0) & (target_power == 0)] = 0
+        unexplained = np.clip(1 - (product / x_power) * (product / y_power), 0, 1)
+    unexplained[(x_power == 0) | (y_power == 0)] = 1
+    unexplained[(x_power == 0) & (y_power == 0)] = 0
     return float(np.sqrt(unexplained.mean()))
 
 
@@ -106,7 +106,7 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
     low, high = float(target.min()), float(target.max())
 
     def is_limit(value: float) -> bool:
-
+        """Return True if the array may have been clipped to its extreme value ``value``."""
         return bool(np.sum(target == value) >= THRESHOLDS.limit_cells) or (is_rounded and value in INTEGER_LIMITS)
 
     return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
@@ -316,7 +316,7 @@ def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0,
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe the frames by which an array is longer (positive) or shorter (negative) at its "start" and "end"."""
+    """Describe ``counts``, the numbers of additional frames (missing if negative) at the "start" and the "end"."""
     return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
             for where, count in counts.items() if count]  # fmt: skip
 
