@@ -63,11 +63,6 @@ class Fit:
     word_count: int = 1
 
 
-def select_all_cells(array: Doubles) -> Cells:
-    """Return the indices that select all cells of an array (frames, columns)."""
-    return np.ix_(*map(np.arange, array.shape))
-
-
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
     """Return the residual of two arrays: the 99.9th percentile of their absolute differences, or 1/30 of the largest.
 
@@ -152,7 +147,7 @@ def find_simplest_map(
         earlier_maps: maps by which the features may have been normalized before a later step, such as stacking.
         step: largest rounding error of the array's stored numbers.
     """
-    cells, fits = cells or select_all_cells(target), list[Fit]()
+    cells, fits = cells or np.ix_(*map(np.arange, target.shape)), list[Fit]()
     charge(1000 + 0.2 * features.size)
     limits, nearly_exact_fit = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):

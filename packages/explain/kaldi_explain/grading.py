@@ -143,7 +143,7 @@ class Scorecard:
 
     Attributes:
         results: the results of all vectors.
-        causes: mistakes that several wrong results may have in common, the most frequent first.
+        causes: mistakes that explain wrong results, the most frequent first.
     """
 
     results: list[Result]
@@ -163,6 +163,7 @@ class Scorecard:
         return counts
 
     def __str__(self) -> str:
+        """Return the table, and a line for each cause and for each of the first failures."""
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
         titles = {result.vector.level: result.vector.title for result in self.results}
         for level, counts in sorted(self.counts().items()):
@@ -313,7 +314,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Load the vectors of a level. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
+    """Load a level of the kit in ``folder``. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
     files: dict[str, Array] = {}  # Maps the names of files to their numbers, in an array of one dimension.
 
     def read_array(location: dict[str, Any]) -> Array:
