@@ -314,7 +314,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Load a level of the kit in ``folder``. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
+    """Load one level of a kit. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
     files: dict[str, Array] = {}  # Maps the names of files to their numbers, in an array of one dimension.
 
     def read_array(location: dict[str, Any]) -> Array:
