@@ -15,6 +15,7 @@ from kaldi_explain.thresholds import THRESHOLDS
 
 Indices = npt.NDArray[np.intp]  # Ascending indices of frames or columns.
 Pairs = list[tuple[int, int]]  # Copied frames in ascending order, each with its source: the frame that it equals.
+EdgeShifts = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Deviations:
     reasons: list[str]
     unexplained: list[str]
     compared: Mask
-    edge_shifts: tuple[int, int] = (0, 0)
+    edge_shifts: EdgeShifts = (0, 0)
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
@@ -105,9 +106,7 @@ def find_deviations(comparison: Comparison) -> Deviations:
     return Deviations([*row_reasons, *column_reasons], unexplained, compared, edge_shifts)
 
 
-def _explain_rows(
-    comparison: Comparison, wrong_rows: Indices, columns: Mask
-) -> tuple[list[str], Indices, tuple[int, int]]:
+def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> tuple[list[str], Indices, EdgeShifts]:
     """Return reasons for wrong frames, the frames without a reason, and :attr:`Deviations.edge_shifts`.
 
     The mask ``columns`` (columns,) selects the columns that are compared.
@@ -117,13 +116,11 @@ def _explain_rows(
     sources = _find_sources(comparison, wrong_rows, columns)
     is_copy = sources >= 0
     reasons, edge_shifts = _describe_moved_frames(comparison, wrong_rows[is_copy], sources[is_copy])
-    right_rows = np.setdiff1d(np.arange(len(comparison.values)), wrong_rows)
-    frames = (comparison.values, comparison.values[right_rows], comparison.aligned_features)
-    means = [part.mean(0) for part in frames]
-    rows_by_reason = _group_places(wrong_rows[~is_copy], lambda row: _describe_row(comparison, row, columns, means))
-    other_rows = np.array(rows_by_reason.pop("", []), int)
-    for reason, rows in rows_by_reason.items():
-        reasons.append(f"{describe_spans(np.array(rows) + comparison.first_frame, 'frame')} {reason}")
+    right_frames = np.delete(comparison.values, wrong_rows, axis=0)
+    means = [frames.mean(0) for frames in (comparison.values, right_frames, comparison.aligned_features)]
+    groups = _group_places(wrong_rows[~is_copy], lambda row: _describe_row(comparison, row, columns, means))
+    other_rows, first = np.array(groups.pop("", []), int), comparison.first_frame
+    reasons += [f"{describe_spans(np.array(rows) + first, 'frame')} {reason}" for reason, rows in groups.items()]
     return reasons, other_rows, edge_shifts
 
 
@@ -199,9 +196,7 @@ def _find_sources(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
     return sources
 
 
-def _describe_moved_frames(
-    comparison: Comparison, rows: Indices, sources: Indices
-) -> tuple[list[str], tuple[int, int]]:
+def _describe_moved_frames(comparison: Comparison, rows: Indices, sources: Indices) -> tuple[list[str], EdgeShifts]:
     """Describe frames that were repeated, swapped, left out or inserted. Also return :attr:`Deviations.edge_shifts`.
 
     ``rows`` are the indices of wrong frames, and ``sources`` the indices of the equal frames of the features. A run of
@@ -222,8 +217,7 @@ def _describe_moved_frames(
             copies += [(row + first, source + first) for row, source in zip(run, run_sources, strict=True)]
     descriptions = [*_describe_copies(copies)]
     more_count = len(descriptions) - THRESHOLDS.named
-    reasons += descriptions[: THRESHOLDS.named]
-    reasons += [f"{more_count} more copies of frames"] if more_count > 0 else []
+    reasons += descriptions[: THRESHOLDS.named] + [f"{more_count} more copies of frames"] * (more_count > 0)
     return reasons, (edge_shifts[0], edge_shifts[1])
 
 
@@ -260,13 +254,10 @@ def _describe_copies(copies: Pairs) -> Iterator[str]:
 def _explain_columns(comparison: Comparison, wrong_columns: Indices, rows: Mask) -> tuple[list[str], Indices]:
     """Return reasons for wrong columns, and the columns without a reason. The mask ``rows`` selects compared frames."""
     values, features = comparison.values[rows], comparison.aligned_features[rows]
-    columns_by_reason = _group_places(
-        wrong_columns, lambda column: _describe_column(comparison, column, values, features)
-    )
-    other_columns = np.array(columns_by_reason.pop("", []), int)
-    first = comparison.first_column
-    return [f"{describe_spans(np.array(columns) + first, 'column')} {reason}"
-            for reason, columns in columns_by_reason.items()], other_columns  # fmt: skip
+    groups = _group_places(wrong_columns, lambda column: _describe_column(comparison, column, values, features))
+    other_columns, first = np.array(groups.pop("", []), int), comparison.first_column
+    reasons = [f"{describe_spans(np.array(columns) + first, 'column')} {reason}" for reason, columns in groups.items()]
+    return reasons, other_columns
 
 
 def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:

@@ -251,7 +251,7 @@ def _describe_preset(name: str) -> str:
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:
-    """Return advice if a recording (channels, T) does not explain an array: a remark on clipping, or :data:`HINT`."""
+    """Return advice for an array that a recording (channels, T) does not explain: on clipped samples, or ``HINT``."""
     if count := count_clipped_samples(recording):
         remark = f"the audio has {count} samples at its extremes"
         return f"{remark}; if the features are of unclipped audio, nothing can match"

@@ -365,7 +365,7 @@ class Finder:
                 yield from self.starts[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options. If one is near the array, also yield its other arrangements."""
+        """Yield the best starts with improved options. If one is near the array, also try it in other arrangements."""
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
                 attempt = start.improve()
@@ -560,7 +560,10 @@ def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return a search's starts at the frame times of a candidate. ``source`` is its audio, at this or another rate."""
+    """Return a search's starts, by ascending cost, whose rows have the same times as the rows of ``candidate``.
+
+    ``source`` is the candidate's audio, which may have been resampled to another rate.
+    """
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
@@ -608,7 +611,7 @@ def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
 
 
 def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) -> float:
-    """Return the cost of a candidate whose audio is clipped to a level. Remove the clipped audio from the caches."""
+    """Return the cost of a candidate after its audio is clipped to ``level``. Then release the clipped audio."""
     source = limit_source(candidate.source, level)
     cost = search.get_cost(candidate.change({"source": source}))
     search.release_source(source)
