@@ -221,17 +221,17 @@ def _describe_moved_frames(comparison: Comparison, rows: Indices, sources: Indic
     return reasons, (edge_shifts[0], edge_shifts[1])
 
 
-def _describe_inserted_frames(count: int, row: int) -> str:
-    """Describe ``count`` frames that were inserted before a row of the array, or ``-count`` frames left out there."""
-    return f"{abs(count)} frame{'s' * (abs(count) > 1)} {'left out' if count < 0 else 'inserted'} before frame {row}"
+def _describe_inserted_frames(count: int, frame: int) -> str:
+    """Describe ``count`` frames that were inserted before ``frame``, or ``-count`` frames that were left out there."""
+    return f"{abs(count)} frame{'s' * (abs(count) > 1)} {'left out' if count < 0 else 'inserted'} before frame {frame}"
 
 
 def _find_runs(pairs: Pairs, key: Callable[[int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the rows and the sources of each run of successive rows with the same ``key(row, source)``."""
-    # In a run of successive rows, the row minus its position in the list is constant.
+    """Yield the frames and the sources of each run of neighboring frames with the same ``key(frame, source)``."""
+    # In a run of neighboring frames, the frame minus its position in the list is constant.
     for _, group in itertools.groupby(enumerate(pairs), key=lambda item: (key(*item[1]), item[1][0] - item[0])):
-        rows, sources = zip(*(pair for _, pair in group), strict=True)
-        yield list(rows), list(sources)
+        frames, sources = zip(*(pair for _, pair in group), strict=True)
+        yield list(frames), list(sources)
 
 
 def _describe_copies(copies: Pairs) -> Iterator[str]:
