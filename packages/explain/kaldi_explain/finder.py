@@ -43,9 +43,9 @@ MIN_COLUMNS_WITH_PASTED = 8  # Smallest number of columns of an array in which c
 # Usual numbers of columns of a feature. Parts of an array with such a width are tried first.
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
 CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that a tried level clips.
-# Largest factors between a clipping level and its refinement, and numbers of iterations of the refinement. The first
-# refinement is accurate to 0.5%. The second follows the choice of options, and is accurate to 0.001%.
-FIRST_REFINEMENT, SECOND_REFINEMENT = (1.7, 11), (math.exp(0.05), 20)
+# Largest change of the logarithm of a clipping level in a refinement, and number of iterations. The first refinement is
+# accurate to 0.5%. The second follows the choice of options, and is accurate to 0.001%.
+FIRST_REFINEMENT, SECOND_REFINEMENT = (math.log(1.7), 11), (0.05, 20)
 MIN_SECONDS = 0.025  # Kaldi's default frame length in seconds. Shorter audio has no whole frame.
 # Added to the score of audio that was read by mistake if the mistake makes the frame shift 10 ms, as in most features.
 USUAL_SHIFT_BONUS = 0.2
@@ -618,20 +618,19 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
     return cost
 
 
-def _refine_level(search: Search, candidate: Candidate, level: float, max_factor: float, iterations: int) -> float:
+def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    The result is at most ``max_factor`` times larger or smaller than ``level``. Each of the ``iterations`` shrinks the
-    interval of the logarithm to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is
-    preferred if it does not increase the cost, because audio is usually clipped after conversion to integers.
+    The logarithm differs from that of ``level`` by at most ``reach``, and each of the ``iterations`` shrinks its
+    interval to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does
+    not increase the cost, because audio is usually clipped after conversion to integers.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:
         """Return the cost for the level ``exp(log_level)``, and ``log_level``."""
         return _measure_clipped_cost(search, candidate, math.exp(log_level)), log_level
 
-    reach, ratio = math.log(max_factor), (5**0.5 - 1) / 2  # The ratio is that of the golden section.
-    low, high = math.log(level) - reach, math.log(level) + reach
+    low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
     left, right = measure_log_level(high - ratio * (high - low)), measure_log_level(low + ratio * (high - low))
     for _ in range(iterations):
         if left < right:
