@@ -165,7 +165,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
     is followed by variations with other frame positions, ``snip_edges=True`` and no padding.
     """
     sheet = attempt.search.sheet
-    for start in (attempt, *finder.begun[:2]):
+    for start in (attempt, *finder.starts[:2]):
         if start.search.sheet is sheet:
             candidate = start.candidate.remove_noise()
             framed = map(candidate.change, candidate.list_framing_changes())

@@ -20,9 +20,10 @@ FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat explain`` with the arguments ``argv``, by default the arguments after ``explain``.
+    """Run ``kaldi-compat explain``, and return the exit status. ``argv`` replaces the arguments after ``explain``.
 
-    Return the exit status: 0 for an exact explanation, 1 for any other, 2 for invalid arguments, 255 for an error.
+    The status is 0 if the features are explained, 1 if they are explained in part or not at all, 2 for invalid
+    arguments, and 255 for another error.
     """
     parser = Parser("kaldi-compat explain", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("features", help=FEATURES_HELP)
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _save_plot(explanation: Explanation, path: str) -> None:
-    """Write the plot of an explanation to a file, or raise :class:`FeatureError` if it cannot be drawn or written."""
+    """Draw an explanation to the image file ``path``. Raise FeatureError if the plot cannot be drawn or written."""
     try:
         axes: Any = explanation.plot()
         axes[0].figure.savefig(path)

@@ -24,16 +24,21 @@ from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import escape_controls
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, report_error
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vectors
+from kaldi_explain.grading import Result, Scorecard, Vector, grade, score
+from kaldi_explain.grading import vectors as load_vectors
 
 UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not support the options of a vector.
+TIMEOUT_STATUS = 1  # Status that stands for a program that was killed because it exceeded the time limit.
 TIME_LIMIT_S = 60.0  # Default time limit for one run of the program, in seconds.
-MAX_HUNG = 3  # Number of consecutive vectors over the time limit after which the command stops.
+MAX_TIMEOUTS = 3  # Number of consecutive vectors over the time limit after which the program is not run again.
 # Number of bytes at the end of standard error that are read, because a faulty program may write without end.
 MAX_ERROR_BYTES = 100_000
-MAX_QUOTED = 300  # Number of characters of standard error that a message quotes at most, to stay readable.
-TOO_LONG = "it ran longer than"
+MAX_QUOTED_CHARACTERS = 300  # Number of characters of standard error that a message quotes at most, to stay readable.
+TOO_LONG = "it ran longer than"  # Beginning of the reason of a failure by the time limit.
+BATCH_PLACEHOLDER = "{list.json}"  # A command with this placeholder runs once for all vectors.
+# Matches lines that name an error: "ValueError: ..." of Python, "panic: ..." of Go, "fatal: ..." of C programs.
 NAMES_ERROR = re.compile(r"(Error|Exception)\b|^panic:|panicked at|\b(error|fatal)\b *:", re.IGNORECASE)
+# Matches lines around an error that do not name it: stack traces and the version of Node.js, notes and carets of Rust.
 NO_REASON = re.compile(r"^(Node\.js v|\s+at |note:|\s*\^)")
 DESCRIPTION = (
     "Run a program over the conformance kit, once for each vector, and print a scorecard. In its command line, {audio} "
@@ -46,10 +51,10 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat conform`` with the arguments ``argv``, by default the arguments after ``conform``.
+    """Run ``kaldi-compat conform``, and return the exit status. ``argv`` replaces the arguments after ``conform``.
 
-    Return the exit status: 0 if all supported vectors passed, 1 if not or if none is supported, 2 for invalid
-    arguments, and 255 for another error.
+    The status is 0 if the program supports at least one vector and passes all that it supports, 1 if not, 2 for
+    invalid arguments, and 255 for another error.
     """
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
@@ -68,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_parser() -> Parser:
-    """Return the parser of the command line."""
+    """Return the parser of the arguments of ``kaldi-compat conform``."""
     parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
@@ -80,7 +85,7 @@ def _make_parser() -> Parser:
 
 
 def _write_text(path: str, text: str) -> None:
-    """Write ``text`` to a file, or raise :class:`FeatureError` if the file cannot be written."""
+    """Write ``text`` to the file ``path``. Raise :class:`FeatureError` if the file cannot be written."""
     try:
         Path(path).write_text(text)
     except OSError as error:
@@ -88,7 +93,7 @@ def _write_text(path: str, text: str) -> None:
 
 
 def _parse_levels(text: str) -> list[int]:
-    """Convert the value of ``--level``, such as "1,2", to a list of levels, or raise argparse's error."""
+    """Convert the value of ``--level``, such as "1,2", to integers. Raise ArgumentTypeError for any other text."""
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
@@ -102,82 +107,100 @@ def conform_command(
     kit: str | Path | None = None,
     timeout: float = TIME_LIMIT_S,
 ) -> Scorecard:
-    """Run a program over the conformance kit, like ``kaldi-compat conform``, and return the scorecard.
+    """Run a program over the conformance kit, like ``kaldi-compat conform``.
 
-    After three consecutive vectors over the time limit, the program is not run again, and the remaining vectors fail.
+    The program runs once for each vector. It reads the input and the options from files, and writes its result to a
+    ``.npy`` file. It ends with status 77 for a vector that it does not support. After three consecutive vectors over
+    the time limit, the program is not run again, and the remaining vectors fail.
 
     Args:
-        command: the program and its arguments, with the placeholders ``{audio}``, ``{options.json}`` and ``{out.npy}``.
-            The program ends with status 77 for a vector that it does not support. With ``{list.json}`` instead, it runs
-            once for all vectors, and writes no file for a vector that it does not support.
-        level: one level or several levels, 1 to 8. None for all.
+        command: the program and its arguments, in which paths replace the placeholders ``{audio}``, ``{options.json}``
+            and ``{out.npy}``. With ``{list.json}`` instead, the program runs once for all vectors: this file lists
+            objects with ``audio``, ``options`` and ``out``, and the program writes no file for a vector that it does
+            not support. A leading ``--`` is ignored.
+        level: one level or several levels to run, 1 to 8. None for all.
         kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
         timeout: time limit in seconds for each run of the program.
 
+    Returns:
+        The scorecard, with the mistakes that wrong results have in common.
+
     Raises:
         OptionError: the command has no output file, a level does not exist, or the time limit is not positive.
-        FeatureError: the program cannot be started, or the kit is not found.
+        FeatureError: the program cannot be started, or the kit is not found or is damaged.
     """
     command = [*command[1:]] if command[:1] == ["--"] else [*command]
-    is_batch = any("{list.json}" in word for word in command)
+    is_batch = any(BATCH_PLACEHOLDER in word for word in command)
     if not is_batch and not any("{out.npy}" in word for word in command):
         raise OptionError(
             "the command has no {out.npy}: write kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
         )
     if not timeout > 0:
         raise OptionError(f"--timeout={timeout:g} is not a positive number: pass a time limit in seconds")
-    selected = vectors(level, kit)
-    with tempfile.TemporaryDirectory() as scratch:
-        if is_batch:
-            return score(_run_once(command, selected, Path(scratch), timeout), explain=True)
-        results: list[Result] = []
-        for vector in selected:
-            if len(results) >= MAX_HUNG and all(result.why.startswith(TOO_LONG) for result in results[-MAX_HUNG:]):
-                reason = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
-                results += [Result(missing, "failed", reason) for missing in selected[len(results) :]]
-                break
-            results += _run_once(command, [vector], Path(scratch), timeout)
-        return score(results, explain=True)
+    selected_vectors, run = load_vectors(level, kit), _run_once if is_batch else _run_for_each
+    with tempfile.TemporaryDirectory() as folder:
+        return score(run(command, selected_vectors, Path(folder), timeout), explain=True)
 
 
-def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once for all ``selected`` vectors, and return their results.
+def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+    """Run a program once for each vector, and return the results in the order of the vectors.
 
-    Without {list.json} in ``command``, pass one vector. Inputs and outputs of the program are files in ``folder``.
-    ``timeout`` is the time limit in seconds.
+    Stop after ``MAX_TIMEOUTS`` consecutive vectors over the time limit ``timeout`` in seconds. The remaining vectors
+    fail. Inputs and outputs of the program are files in ``folder``.
     """
-    requests: list[dict[str, Any]] = [
-        {
-            "id": vector.id,
-            "audio": str(_write_input(vector, folder)),
-            "options": vector.options,
-            "out": str(folder / f"{vector.id}.out.npy"),
-        }
-        for vector in selected
-    ]
-    (folder / "list.json").write_text(json.dumps(requests))
-    (folder / "options.json").write_text(json.dumps(selected[0].options))
-    names = {"{list.json}": "list.json", "{options.json}": "options.json"}
-    paths = {placeholder: str(folder / name) for placeholder, name in names.items()}
-    paths |= {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}
-    status, reason = _run_program(command, paths, timeout)
-    is_batch, results = any("{list.json}" in word for word in command), []
-    wrote_nothing = is_batch and not status and not any(Path(request["out"]).exists() for request in requests)
-    for vector, request in zip(selected, requests, strict=True):
-        is_missing = is_batch and not Path(request["out"]).exists()
-        if status == UNSUPPORTED_STATUS or (is_missing and not status):
-            results.append(
-                Result(vector, "not supported", f"the program wrote no file{reason}" if wrote_nothing else "")
-            )
-        elif is_missing or (status and not is_batch):
-            results.append(Result(vector, "failed", reason))
-        else:
-            results.append(_read_result(vector, Path(request["out"]), reason))
+    results: list[Result] = []
+    for vector in vectors:
+        last_results = results[-MAX_TIMEOUTS:]
+        if len(last_results) == MAX_TIMEOUTS and all(result.why.startswith(TOO_LONG) for result in last_results):
+            reason = f"not run: the {MAX_TIMEOUTS} vectors before ran longer than {timeout:g} s"
+            return results + [Result(remaining, "failed", reason) for remaining in vectors[len(results) :]]
+        results += _run_once(command, [vector], folder, timeout)
     return results
 
 
+def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+    """Run a program once, and return the results of all ``vectors`` in their order.
+
+    Pass a single vector if the command has no {list.json}. Inputs and outputs of the program are files in ``folder``.
+    ``timeout`` is the time limit in seconds.
+    """
+    output_files = [folder / f"{vector.id}.out.npy" for vector in vectors]
+    requests: list[dict[str, Any]] = [
+        {"id": vector.id, "audio": str(_write_input(vector, folder)), "options": vector.options, "out": str(output)}
+        for vector, output in zip(vectors, output_files, strict=True)
+    ]
+    (folder / "list.json").write_text(json.dumps(requests))
+    (folder / "options.json").write_text(json.dumps(vectors[0].options))
+    paths = {BATCH_PLACEHOLDER: str(folder / "list.json"), "{options.json}": str(folder / "options.json")}
+    paths |= {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}
+    status, description = _run_program(command, paths, timeout)
+    if status == UNSUPPORTED_STATUS:
+        return [Result(vector, "not supported") for vector in vectors]
+    if any(BATCH_PLACEHOLDER in word for word in command):
+        return _grade_batch(vectors, output_files, status, description)
+    [vector], [output] = vectors, output_files
+    return [Result(vector, "failed", description) if status else _read_result(vector, output, description)]
+
+
+def _grade_batch(
+    vectors: Sequence[Vector], output_files: Sequence[Path], status: int, description: str
+) -> list[Result]:
+    """Return the results of vectors for which a program ran once and should have written the ``output_files``.
+
+    A vector without an output file is not supported if the exit status is 0, and failed if it is not. ``description``
+    describes the end of the program, and is part of the reason of a failure.
+    """
+    has_output = [file.exists() for file in output_files]
+    reason = "" if any(has_output) else f"the program wrote no file{description}"
+    missing_grade, missing_reason = ("failed", description) if status else ("not supported", reason)
+    return [
+        _read_result(vector, file, description) if exists else Result(vector, missing_grade, missing_reason)
+        for vector, file, exists in zip(vectors, output_files, has_output, strict=True)
+    ]
+
+
 def _write_input(vector: Vector, folder: Path) -> Path:
-    """Return the path of the file with a vector's input. If the kit has no such file, write it in ``folder``."""
+    """Return the path of a vector's input: the wave file of the kit, or an archive or array written to ``folder``."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":
@@ -190,11 +213,11 @@ def _write_input(vector: Vector, folder: Path) -> Path:
 
 
 def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a program and its arguments, in which paths replace placeholders such as {audio}.
+    """Run a command in which paths replace placeholders such as {audio}, and kill all processes that it has left.
 
-    Return the exit status, and a description of the failure. The status is 1 for a program that exceeds the time limit
-    ``timeout`` in seconds, and negative after a signal. For the status 0, the description quotes standard error, which
-    may explain a missing file, or is "". Raise :class:`FeatureError` if the program cannot be started.
+    Return the exit status, and a description of how the program ended (:func:`_describe_end`). The status is the
+    negative number of a signal that ended the program, or ``TIMEOUT_STATUS`` if the program exceeded the time limit
+    ``timeout`` in seconds. Raise :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
     for placeholder, path in placeholder_paths.items():
@@ -209,38 +232,52 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return 1, f"{TOO_LONG} {timeout:g} s"
+            return TIMEOUT_STATUS, f"{TOO_LONG} {timeout:g} s"
         finally:
             with contextlib.suppress(ProcessLookupError):  # Also end processes that the program started.
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         errors.seek(max(errors.tell() - MAX_ERROR_BYTES, 0))
         message = find_error(errors.read().decode(errors="replace"))
-        end = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        hint = " (it printed to standard output)" * bool(printed.tell()) + f" (it said: {message})" * bool(message)
-        return status, (end + (f": {message}" if message else "")) if status else hint
+        return status, _describe_end(status, message, has_printed=printed.tell() > 0)
+
+
+def _describe_end(status: int, message: str, *, has_printed: bool) -> str:
+    """Describe how a program ended, for the reason of a failure.
+
+    For an exit status or signal other than 0, return the status and the error ``message``. For 0, return remarks in
+    parentheses that may explain a missing output file: text on standard output (``has_printed``), and the message.
+    """
+    if status == 0:
+        return " (it printed to standard output)" * has_printed + f" (it said: {message})" * bool(message)
+    end = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    return end + (f": {message}" if message else "")
 
 
 def find_error(text: str) -> str:
-    """Return the last line of a program's standard error ``text`` that names an error, such as an exception.
+    """Return the last unindented line of a program's standard error ``text`` that names an error.
 
     If no line names an error, return the last line that is not part of a stack trace, or else the last line. Return ""
-    for empty text. A line that ends with a colon is joined to the next line. Return at most MAX_QUOTED characters.
+    for blank text. A line that ends with a colon is joined to the next line. Control characters are escaped, and the
+    result is cut to ``MAX_QUOTED_CHARACTERS``.
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
     named_indices = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
     plain_indices = [index for index, line in enumerate(lines) if not NO_REASON.match(line)]
     index = (named_indices or plain_indices or [len(lines) - 1])[-1]
-    if not lines:
-        return ""
     continuation = lines[index + 1 : index + 2] if lines[index].endswith(":") else []
-    return escape_controls(" ".join([lines[index], *continuation]))[:MAX_QUOTED]
+    return escape_controls(" ".join([lines[index], *continuation]))[:MAX_QUOTED_CHARACTERS]
 
 
-def _read_result(vector: Vector, out: Path, hint: str) -> Result:
-    """Grade a program's output file ``out``. If it cannot be read, the reason of the failure ends with ``hint``."""
+def _read_result(vector: Vector, output_file: Path, hint: str) -> Result:
+    """Grade the ``.npy`` file that a program wrote for a vector.
+
+    A file that is missing or cannot be read is a failure. ``hint`` is appended to the reason of the failure.
+    """
     try:
-        return grade(vector, load_npy(out))
+        return grade(vector, load_npy(output_file))
     except Exception as error:  # A damaged file may raise any error.
         reason = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {reason}{hint}")

@@ -27,6 +27,7 @@ from kaldi_explain.answers import Answer, complete_answer
 from kaldi_explain.arrangements import Mask, Storage, name_values
 from kaldi_explain.between_arrays import find_relation
 from kaldi_explain.calls import describe_library_call
+from kaldi_explain.candidates import Sheet
 from kaldi_explain.finder import Attempt, Finder
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.sources import AudioSource, check_audio, count_clipped_samples, split_channels
@@ -40,30 +41,31 @@ if TYPE_CHECKING:
 
 Verdict = Literal["explained", "partly", "not explained"]
 MIN_SAMPLE_FREQUENCY = 1000  # Smallest sampling rate in Hz. A smaller number is usually a rate in kHz.
+MAX_PLAIN_MAGNITUDE = 100.0  # Log features have smaller magnitudes. The tolerance grows with larger magnitudes.
 HINT = "try another recording or sampling rate"
 NO_AUDIO_HINT = "pass the audio instead, to find how the array was computed"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Front end that computed an array of features, or the part of it that is known.
+    """Front end that computed an array of features, or the part of the front end that is known.
 
     Attributes:
-        preset: name of a preset that gives the array. None if there is none.
-        variant: the feature and its options. None for a preset, and if two arrays were compared.
-        steps: descriptions of the steps before and after the feature.
-        residual: largest absolute difference from the array.
+        preset: name of the preset whose features are equal to the array. None if no preset has such features.
+        variant: the feature and its options. None for a preset, for two arrays, and if no feature was found.
+        steps: descriptions of the steps before and after the feature, or the reason why no feature was found.
+        residual: largest difference between ``computed`` and ``given``, or the array's range if no feature was found.
         is_exact: True if the array is explained: 99.9% of the differences are below the tolerance, all differences are
             below 30 times the tolerance, and chance does not explain as much.
-        worst_frame, worst_column: frame and column of the largest difference.
+        worst_frame, worst_column: indices of the frame and column of the array with the largest difference.
         where: description of the frames or columns that differ, or "" if they are many.
         left: description of the part that is not explained, or "" if no part or all of the array is explained.
-        is_certain: True if the feature, the options and the steps were verified for nearly all places of the array.
+        is_certain: True if the feature, the options and the steps were verified for nearly all values of the array.
             False if the options and the steps are guesses.
         in_time: False if the search ended because its budget of work was used up.
         is_slow: True if the limit of processor time ended the search, and not the limit of work.
         hint: advice if the array is not explained.
-        computed, given: the explained features and the part of the array that they explain, both (frames, dim).
+        computed, given: the features after all steps, and the part (frames, dim) of the array that they should equal.
         call: call of librosa, torchaudio, transformers or python_speech_features that computes the array, or "".
         certain, guessed: descriptions of the options if ``is_certain`` is False. An option is certain if every other
             usual value explains clearly less.
@@ -90,7 +92,7 @@ class Explanation:
 
     @property
     def verdict(self) -> Verdict:
-        """Result: "explained" if :attr:`is_exact`, "partly" if :attr:`left` names the rest, or else "not explained"."""
+        """Verdict: "explained" if :attr:`is_exact`, "partly" if :attr:`left` names a part, or else "not explained"."""
         return "explained" if self.is_exact else "partly" if self.left else "not explained"
 
     @property
@@ -98,27 +100,30 @@ class Explanation:
         """The preset or feature, and the steps, separated by semicolons. "equal" if there is no feature and no step."""
         return self._describe_cause("")
 
-    def _describe_cause(self, description: str) -> str:
-        """Return :attr:`cause`, with ``description`` after the name of the preset if :attr:`preset` is not None."""
-        preset = f"preset {self.preset}{description}"
+    def _describe_cause(self, preset_description: str) -> str:
+        """Return :attr:`cause`, with a description appended to the name of the preset. Other features are unchanged."""
+        preset = f"preset {self.preset}{preset_description}"
         feature = preset if self.preset else "" if self.variant is None else str(self.variant)
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_early_end(self) -> str:
-        """Return the reason why the search ended early."""
+        """Return a remark on why the search ended early. Return "" if it did not, or if the answer is certain."""
+        if self.in_time or self.is_certain:
+            return ""
         if self.is_slow:
-            return f"the search stopped after {THRESHOLDS.seconds:g} s of processor time: try again on an idle machine"
-        return "the search stopped at its limit of work, before it had tried all options"
+            limit = f"{THRESHOLDS.seconds:g} s of processor time"
+            return f" (the search stopped after {limit}: try again on an idle machine)"
+        return " (the search stopped at its limit of work, before it had tried all options)"
 
     def __str__(self) -> str:
-        ended = "" if self.in_time or self.is_certain else f" ({self._describe_early_end()})"
+        """Return a sentence with the verdict, the cause, the largest difference and, if not explained, advice."""
         if self.is_exact:
-            name = f", that is {_describe_preset(self.preset)}" if self.preset else ""
+            description = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"
             difference = f"largest difference {self.residual:.2g}{self.where and ', ' + self.where}"
-            return f"{self._describe_cause(name)}{call}: {difference}"
+            return f"{self._describe_cause(description)}{call}: {difference}"
         if not len(self.computed):
-            return f"not explained: {self.cause}{ended}"
+            return f"not explained: {self.cause}{self._describe_early_end()}"
         hint, answer = "", f"not explained; the nearest is: {self.cause}"
         if self.left:
             kind = f"{self.variant.kind} of this audio, most like " if self.variant and not self.is_certain else ""
@@ -128,10 +133,11 @@ class Explanation:
         elif not self.preset:
             hint = f"; {NO_AUDIO_HINT}"
         position = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{position}{hint}{ended}"
+        difference = f"largest difference {self.residual:.2g}{position}"
+        return f"{answer}{self._describe_guesses()}: {difference}{hint}{self._describe_early_end()}"
 
     def _describe_guesses(self) -> str:
-        """Return a clause that tells certain options from guesses, or "" if all are certain or no feature is known."""
+        """Return a clause that tells certain options from guesses, or "" if the answer is certain or has no feature."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -140,10 +146,10 @@ class Explanation:
         return f"{certain}; guesses: {', '.join([*self.guessed, 'the steps'])}"
 
     def plot(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """Draw the explained part of the array, the features that explain it, and the features minus the array.
+        """Draw :attr:`given`, :attr:`computed`, and the difference ``computed - given``, one below the other.
 
         Args:
-            axes: three matplotlib axes: for the array, the features and the difference. None for a new figure.
+            axes: three matplotlib axes, in this order. None for a new figure.
 
         Returns:
             The three axes.
@@ -174,11 +180,11 @@ def explain(
 ) -> Explanation:
     """Find the front end that computed an array of features from audio, or the relation of two arrays of features.
 
-    Presets are tried first. Then properties of the array are estimated one after another: the axis of time; rows and
-    columns that are masked, padding, copies or deltas; by correlation with the audio's energies, the shift of the
-    frames and the first frame; and the centers of the filters. A search then changes options of Kaldi's features,
-    differences of other libraries and of ports, and the audio, as long as a change explains more. The form of the
-    logarithm, floors and normalization follow at the end.
+    Presets are tried first. If no preset computes the array, its layout is estimated: the axis of time, and rows and
+    columns that are masked, padded, copied or deltas. The frame shift and the first frame follow from correlations with
+    the energies of the audio. A search then changes the options of the feature, peculiarities of other libraries and
+    ports, and the audio, as long as a change explains more. Floors, the form of the logarithm and normalization follow
+    at the end.
 
     An array is explained if all differences are small in comparison with the spread of the array. Noise, masks, labels
     and posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
@@ -190,9 +196,9 @@ def explain(
             another array of features (frames, dim); or an :class:`io_ark.Wave`; or the name of an audio file or of a
             file of features.
         sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
-        tolerance: absolute difference that counts as explained, for 99.9% of the values. A few values may differ by 30
-            times as much. The tolerance is proportionally larger for features above 100, and smaller for features
-            whose standard deviation is below 1.
+        tolerance: absolute difference that counts as explained, for 99.9% of the values. All other values may differ by
+            30 times as much. The tolerance is multiplied by a hundredth of the largest magnitude if this is above 100,
+            and by the largest standard deviation of a column if this is below 1.
 
     Returns:
         The explanation. ``str()`` returns it as a sentence.
@@ -218,7 +224,7 @@ def explain(
     audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
-        limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
+        limit = tolerance * max(1.0, float(np.abs(target).max()) / MAX_PLAIN_MAGNITUDE)
         relation = find_relation(target, arrangements.repair_features(audio)[1], repairs, limit)
         return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
     is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
@@ -238,14 +244,14 @@ def explain_without_presets(
 
 
 def _describe_preset(name: str) -> str:
-    """Describe the feature and the steps of a preset, with "without" before a step whose statistics are missing."""
+    """Describe the feature and the steps of a preset. "without" precedes a step that needs statistics of a model."""
     preset = Preset.of(name)
     steps = [f"without {step.kind}" if step.statistics else str(step) for step in preset.steps]
     return "; ".join([dict(describe_rows(preset))["feature"], *steps])
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:
-    """Return advice if a recording (channels, T) does not explain an array: a remark on clipping, or :data:`HINT`."""
+    """Return advice for an array that a recording (channels, T) does not explain: on clipped samples, or ``HINT``."""
     if count := count_clipped_samples(recording):
         remark = f"the audio has {count} samples at its extremes"
         return f"{remark}; if the features are of unclipped audio, nothing can match"
@@ -253,7 +259,7 @@ def _make_hint(recording: npt.NDArray[Any]) -> str:
 
 
 def _make_failed_explanation(reason: str, target: Doubles) -> Explanation:
-    """Return an explanation that states only why ``target`` is not explained. Its residual is the range of values."""
+    """Return an explanation that only states why ``target`` is not explained. Its residual is the range of values."""
     return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
@@ -261,11 +267,10 @@ def _explain_by_audio(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float,
     presets: Sequence[str],
 ) -> Explanation:  # fmt: skip
-    """Return the explanation of an array by the first preset that gives it, or else by a search.
+    """Explain an array (frames, columns) by the first of ``presets`` whose features equal it, or else by a search.
 
-    If the array cannot be features, the explanation states the reason. ``repairs`` describe repairs of the array
-    ``target`` (frames, columns). The recording (channels, T) has the sampling rate ``rate`` in Hz. ``presets`` are
-    names of presets, and ``tolerance`` is not scaled yet.
+    If the array cannot be features, the explanation states only the reason. ``repairs`` describe earlier repairs of the
+    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. ``tolerance`` is not scaled yet.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -283,15 +288,15 @@ def _explain_by_search(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], channels: list[AudioSource], tolerance: float,
     budget: Budget,
 ) -> Explanation:  # fmt: skip
-    """Search for the features that give an array. Return their explanation, or one that states why none was found.
+    """Explain an array by a search, or state that no features of the audio resemble it.
 
-    ``repairs`` describe repairs of the array ``target`` (frames, columns). ``channels`` are the channels of the
-    recording (channels, T), and their mean if there are several. ``tolerance`` is not scaled yet.
+    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` is the work that the
+    answer may do. The other arguments are those of :func:`_explain_by_audio`.
     """
     storage = arrangements.find_storage(target)
 
     def get_tolerance(attempt: Attempt) -> float:
-        """Return an attempt's tolerance, which depends on the array's values and is larger for resampled audio."""
+        """Return the tolerance for an attempt: scaled to the array's values, and five times larger if resampled."""
         sheet, is_resampled = attempt.search.sheet, attempt.candidate.source.is_resampled
         return (THRESHOLDS.resampled if is_resampled else 1.0) * _scale_tolerance(sheet.values[sheet.rows], tolerance)
 
@@ -313,18 +318,20 @@ def _explain_by_search(
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
     """Return a tolerance scaled to the ``values`` (frames, columns) of an array.
 
-    The factor is the largest standard deviation of a column if it is below 1, or else max(1, largest magnitude / 100).
+    The factor is the largest standard deviation of a column if this is at most 1, or else a hundredth of the largest
+    magnitude, but at least 1. It is 1 for a single frame.
     """
-    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0  # One frame keeps the tolerance unchanged.
-    return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
+    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
+    return tolerance * (spread if spread <= 1 else max(1.0, float(np.abs(values).max()) / MAX_PLAIN_MAGNITUDE))
 
 
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Return the explanation by the first preset whose features agree with ``target`` within the tolerance, or None.
+    """Return an explanation by the first of the presets ``names`` whose features of the audio equal an array, or None.
 
-    A preset that raises an error is skipped. ``steps`` are earlier changes to the array, which the explanation names.
+    Equal features have the shape of ``target`` (frames, columns), and a residual within the tolerance. A preset that
+    raises an error is skipped. ``steps`` describe earlier changes to the array, which the explanation repeats.
     """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
@@ -342,42 +349,50 @@ def _explain_by_preset(
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Convert the answer for a search's best attempt to an explanation. ``storage`` is the rounding of the array."""
-    settled, places, sheet = answer.settled, answer.places, attempt.search.sheet
-    candidate, deviations = settled.candidate, places.deviations
-    loudness = candidate.source.loudness_factors.get(candidate.scale, "")
-    steps = [
-        candidate.source.words, loudness and f"the samples' factor is {loudness}", *sheet.words, *places.padding,
-        *storage.words, *settled.describe_shift(*deviations.missing), settled.describe_order_of_columns(),
-        settled.arrangement.words, settled.fit.name, *(deviations.reasons if answer.is_certain else []),
-        *places.quiet, *answer.words,
-    ]  # fmt: skip
-    compared = np.zeros(settled.target.shape, bool)
-    compared[settled.cells] = True
-    compared = deviations.compared if answer.is_certain else compared
+    """Convert the answer for the best attempt of a search to an explanation. ``storage`` is the array's rounding."""
+    settled, deviations, sheet = answer.settled, answer.places.deviations, attempt.search.sheet
+    compared = deviations.compared
+    if not answer.is_certain:
+        compared = np.zeros(settled.target.shape, bool)
+        compared[settled.cells] = True
     first = settled.row, settling.find_first_column(sheet)
     explanation = _explain_match(
-        None, candidate, steps, settled.fit.mapped, settled.target, tolerance, sheet.step, compared, first
-    )
+        None, settled.candidate, _list_steps(answer, sheet, storage), settled.fit.mapped, settled.target, tolerance,
+        sheet.step, compared, first,
+    )  # fmt: skip
     is_exact = answer.is_certain and not answer.unexplained
     # `where` is dropped if it would contradict the answer, or repeat the places in `left`.
     is_shown = is_exact == explanation.is_exact and not (answer.is_certain and answer.unexplained)
-    call = describe_library_call(candidate, attempt.search.levels[0], explanation.steps) if is_exact else ""
+    call = describe_library_call(settled.candidate, attempt.search.levels[0], explanation.steps) if is_exact else ""
     return replace(
         explanation, is_exact=is_exact, left=", ".join(answer.unexplained), is_certain=answer.is_certain, call=call,
         where=explanation.where if is_shown else "", certain=tuple(answer.certain), guessed=tuple(answer.guessed),
     )  # fmt: skip
 
 
+def _list_steps(answer: Answer, sheet: Sheet, storage: Storage) -> list[str]:
+    """Describe the steps before and after the feature of an answer. "" stands for a step that does not occur."""
+    settled, places = answer.settled, answer.places
+    source = settled.candidate.source
+    loudness = source.loudness_factors.get(settled.candidate.scale, "")
+    return [
+        source.words, loudness and f"the samples' factor is {loudness}", *sheet.words, *places.padding,
+        *storage.words, *settled.describe_shift(*places.deviations.edge_shifts), settled.describe_order_of_columns(),
+        settled.arrangement.words, settled.fit.name, *(places.deviations.reasons if answer.is_certain else []),
+        *places.quiet, *answer.words,
+    ]  # fmt: skip
+
+
 def _explain_match(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
     tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    """Compare the features ``computed`` with ``target``, the part of an array that they should equal.
+    """Compare features ``computed`` with ``target``, the part of an array that they should equal, and explain it.
 
-    Both have the shape (frames, columns). Return an :class:`Explanation` with ``preset``, ``variant`` and ``steps``.
-    ``step`` is the largest rounding error of the array's stored numbers. The mask ``compared`` (frames, columns)
-    selects values, and None selects all. ``first`` are the frame and the column of the array where the part begins.
+    Both have the shape (frames, columns). The explanation has the attributes ``preset``, ``variant`` and ``steps``.
+    ``tolerance`` is the largest residual of an explanation, and ``step`` the largest rounding error of the array's
+    stored numbers. The mask ``compared`` (frames, columns) selects the values that are compared, and None selects all.
+    ``first`` are the frame and the column of the array where the part begins.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
     difference = np.where(compared, np.abs(computed - target), 0)
@@ -392,15 +407,16 @@ def _explain_match(
     )  # fmt: skip
 
 
-def _describe_places(wrong: Mask, first_frame: int, first_column: int) -> str:
-    """Name the few values, frames or columns that contain all ``wrong`` values. Return "" if there are none or many.
+def _describe_places(is_wrong: Mask, first_frame: int, first_column: int) -> str:
+    """Describe the only places of wrong values, such as "only in frames 3 to 5". Return "" for many or no places.
 
-    The mask ``wrong`` (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
+    At most four values, a quarter of the frames or a quarter of the columns are few places. The mask ``is_wrong``
+    (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
     """
-    if 0 < wrong.sum() <= THRESHOLDS.named:
-        return f"only in {name_values(wrong, first_frame, first_column)}"
+    if 0 < is_wrong.sum() <= THRESHOLDS.named:
+        return f"only in {name_values(is_wrong, first_frame, first_column)}"
     for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
-        indices = np.flatnonzero(wrong.any(axis))
-        if 0 < len(indices) <= max(1, THRESHOLDS.few_places * wrong.shape[1 - axis]):
+        indices = np.flatnonzero(is_wrong.any(axis))
+        if 0 < len(indices) <= max(1, THRESHOLDS.few_places * is_wrong.shape[1 - axis]):
             return f"only in {arrangements.describe_spans(indices + first, name)}"
     return ""

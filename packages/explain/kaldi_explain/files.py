@@ -14,12 +14,16 @@ from io_ark.errors import FormatError
 from io_ark.numpy_files import load_npy, load_npz
 from kaldi_compat.errors import FeatureError
 
-SUFFIXES = (".npy", ".npz", ".csv", ".txt")
+FEATURES_SUFFIXES = (".npy", ".npz", ".csv", ".txt")
 RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
+MAX_LISTED_ARRAYS = 5  # Number of names of arrays that a message lists, to stay readable.
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return an array unchanged, or the features in a named file. Raise FeatureError for the suffix of a recording."""
+    """Return an array unchanged, or read the features in a named file. Raise FeatureError for the name of a recording.
+
+    :func:`read_features` lists the other errors.
+    """
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -28,10 +32,11 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 def load_audio(
     audio: npt.ArrayLike | PathLike[str] | io_ark.Wave, rate: float | None
 ) -> tuple[npt.ArrayLike, float | None]:
-    """Return samples (T,) or (channels, T) and their rate in Hz, or features (frames, dim) and ``rate``.
+    """Return samples (T,) or (channels, T) and their sampling rate in Hz, or features (frames, dim) and ``rate``.
 
-    A string or path names a file of features or a recording. If ``rate`` is not None, it replaces the rate of a file or
-    of an :class:`io_ark.Wave`. An array is returned unchanged. Raise FeatureError or ArkError for an unreadable file.
+    ``audio`` is an array, which is returned unchanged with ``rate``; an :class:`io_ark.Wave`; or the name of a
+    recording or of features. ``rate`` replaces the rate of a recording or ``Wave``, unless it is None. Raise
+    FeatureError or ArkError if a file cannot be read.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -45,20 +50,23 @@ def load_audio(
 
 
 def is_features_name(path: str | PathLike[str]) -> bool:
-    """Return True if a name has one of the ``SUFFIXES``, in lowercase, or contains a colon as in ``feats.ark:KEY``."""
+    """Return True for the name of features, which ends with a suffix of features or has a colon (``feats.ark:KEY``).
+
+    Uppercase suffixes are not recognized. Any other name stands for a recording.
+    """
     name = os.fspath(path)
-    return name.endswith(SUFFIXES) or ":" in name
+    return name.endswith(FEATURES_SUFFIXES) or ":" in name
 
 
 def read_features(path: str | PathLike[str]) -> Any:
-    """Return the features (frames, dim) of a NumPy file, a text file, a file of one matrix, or an entry of a table.
+    """Read features (frames, dim) from a NumPy file, a text file, a file of one Kaldi matrix, or a table.
 
-    ``feats.ark:KEY`` or ``feats.scp:KEY`` is the first entry with this key. If all characters after the colon are
-    digits, they are an offset in bytes, as in a script file.
+    ``feats.ark:KEY`` or ``feats.scp:KEY`` is the first entry with this key. If all characters after the last colon are
+    digits, they are the position of the matrix in bytes, as in a script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file has no array ``features``, and several or no other
-            arrays, or a table is named without a key or does not contain the key.
+        FeatureError: a text file cannot be read; the features in a ``.npz`` file are ambiguous; or a table is named
+            without a key, or has no entry with this key.
         ArkError: any other file cannot be read.
     """
     name = os.fspath(path)
@@ -66,10 +74,10 @@ def read_features(path: str | PathLike[str]) -> Any:
         return load_npy(name)
     if name.endswith(".npz"):
         return _load_features_array(name)
-    if name.endswith(SUFFIXES):
+    if name.endswith((".csv", ".txt")):
         return _read_text_file(name)
     file, _, key = name.rpartition(":")
-    if not file or key.isdigit():
+    if not file or key.isdigit():  # The name has no colon, or ends with a position in the file.
         return _read_object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists the keys")
     table_type = "scp" if file.endswith(".scp") else "ark"
     for entry_key, matrix in io_ark.SequentialReader(f"{table_type}:{file}", kind="matrix", pipes=False):
@@ -85,23 +93,23 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array ``features`` of a ``.npz`` file or, if no array has this name, the only array.
+    """Return the array with the name "features" of a ``.npz`` file, or the only array of the file.
 
-    Raise :class:`FeatureError` if the file has several arrays, or none, and no array is named ``features``.
+    Raise :class:`FeatureError` if no array has this name and the number of arrays is not 1.
     """
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]
     if len(arrays) != 1:
-        listed = f", and has {len(arrays)} other arrays ({', '.join([*arrays][:5])})" if arrays else ""
+        listed = f", and has {len(arrays)} other arrays ({', '.join([*arrays][:MAX_LISTED_ARRAYS])})" if arrays else ""
         raise FeatureError(f"{name} has no array 'features'{listed}: save the features as a .npy file")
     return next(iter(arrays.values()))
 
 
 def _read_text_file(name: str) -> Any:
-    """Return the array (rows, columns) of a comma-separated file (``.csv``), or of a file separated by white space.
+    """Read an array (rows, columns) of numbers. Commas separate the columns of a ``.csv`` file, or else white space.
 
-    Raise :class:`FeatureError` if the file cannot be read, contains anything but numbers, or has unequal rows.
+    Raise :class:`FeatureError` if the file cannot be read, contains other text, or has rows of unequal lengths.
     """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
@@ -113,7 +121,10 @@ def _read_text_file(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read the object ``name``. If its format is wrong and its suffix .ark or .scp, raise FeatureError with advice."""
+    """Read a file that contains one matrix or one recording, and raise ArkError if it cannot be read.
+
+    Raise FeatureError with ``advice`` for an invalid file ``.ark`` or ``.scp``, because it is probably a table.
+    """
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

@@ -1,4 +1,10 @@
-"""Find the features of an array in audio, in stages from the most common computations to rare ones."""
+"""Find the features of an array in audio, in stages from the most common computations to rare ones.
+
+A *sheet* is the array in one orientation, with one assumption about how its rows were made from frames of features. A
+search compares *candidates*, which are features with all their options, with a sheet. It begins with *starts*, which
+have common options, and changes options as long as the cost falls. A good candidate is *settled*: the options that the
+search leaves open are chosen, such as paddings and normalization.
+"""
 
 from __future__ import annotations
 
@@ -31,57 +37,89 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
 from kaldi_explain.work import Budget
 
-PASTED = (3, 1, 2, 4)  # Numbers of columns, likeliest first, that another feature, such as pitch, may add.
-CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that a tried level clips.
+PITCH_COLUMNS = 3  # Number of columns of Kaldi's pitch features after process-kaldi-pitch-feats, by default.
+PASTED_COUNTS = (PITCH_COLUMNS, 1, 2, 4)  # Numbers of columns, likeliest first, that another feature may add.
+MIN_COLUMNS_WITH_PASTED = 8  # Smallest number of columns of an array in which columns of another feature are sought.
 # Usual numbers of columns of a feature. Parts of an array with such a width are tried first.
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
+CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that a tried level clips.
+# Largest change of the logarithm of a clipping level in a refinement, and number of iterations. The first refinement is
+# accurate to 0.5%. The second follows the choice of options, and is accurate to 0.001%.
+FIRST_REFINEMENT, SECOND_REFINEMENT = (math.log(1.7), 11), (0.05, 20)
+MIN_SECONDS = 0.025  # Kaldi's default frame length in seconds. Shorter audio has no whole frame.
+# Added to the score of audio that was read by mistake if the mistake makes the frame shift 10 ms, as in most features.
+USUAL_SHIFT_BONUS = 0.2
 
 
 @dataclass
 class Attempt:
-    """A candidate of a search."""
+    """A candidate for the features of an array, and the search that compares the candidate with the array."""
 
     search: Search
     candidate: Candidate
 
     @property
     def cost(self) -> float:
-        """Root of the share of the array's variance that the candidate leaves unexplained."""
+        """Cost of the candidate: the root of the share of the array's variance that it leaves unexplained."""
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return a new attempt whose options the search has improved."""
+        """Return an attempt with the candidate after the search has changed options that reduce its cost."""
         return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the search with its name, a function that yields attempts, and a limit in seconds of the budget."""
+    """A stage of the search: its name, a function that yields attempts, and its share of the budget in seconds."""
 
     name: str
     run: Callable[[], Iterator[Attempt]]
     seconds: float
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A search, audio in which it may begin, assumed times of the array's rows in this audio, and their best score."""
+
+    search: Search
+    source: AudioSource
+    timings: list[Timing]
+    score: float
+
+
 def _may_include_pitch(column_count: int) -> bool:
-    """Return True if ``column_count`` is not in USUAL_COLUMNS, but would be without three columns of pitch."""
-    return column_count not in USUAL_COLUMNS and column_count - PASTED[0] in USUAL_COLUMNS
+    """Return True if a number of columns is unusual for one feature, but usual without three columns of pitch."""
+    return column_count not in USUAL_COLUMNS and column_count - PITCH_COLUMNS in USUAL_COLUMNS
 
 
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
-    """Yield a sheet for each plausible orientation of an array and each arrangement that its columns may have.
+    """Yield a sheet for each orientation of an array (frames, columns) and each arrangement that its rows may have.
 
-    An orientation has at most ``THRESHOLDS.columns`` columns, and two or more rows that depend on the audio. ``words``
-    describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
+    An orientation has at most ``THRESHOLDS.columns`` columns, and at least two rows and one column that depend on the
+    audio. ``words`` describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
     """
     for orientation_words, values in arrangements.list_orientations(target):
-        if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
-            rows, columns = arrangements.find_informative_rows_and_columns(values)
-            if rows.sum() >= 2 and columns.any():
-                informative = np.flatnonzero(rows)
-                sample = values[informative[0] : min(informative[-1] + 1, informative[0] + THRESHOLDS.arrangement_rows)]
-                for arrangement in arrangements.list_arrangements(sample):
-                    yield Sheet([*words, *orientation_words], values, arrangement, rows, columns, step)
+        if values.shape[1] > THRESHOLDS.columns or len(values) < 2:
+            continue
+        rows, columns = arrangements.find_informative_rows_and_columns(values)
+        if rows.sum() < 2 or not columns.any():
+            continue
+        first, last = np.flatnonzero(rows)[[0, -1]]
+        sample = values[first : min(last + 1, first + THRESHOLDS.arrangement_rows)]
+        for arrangement in arrangements.list_arrangements(sample):
+            yield Sheet([*words, *orientation_words], values, arrangement, rows, columns, step)
+
+
+def _list_column_parts(column_count: int) -> list[slice]:
+    """Return the parts of an array's columns that may be one feature, if the other columns are another feature.
+
+    The other feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Parts with a usual number of
+    columns come first. Return [] for fewer than ``MIN_COLUMNS_WITH_PASTED`` columns.
+    """
+    parts = [slice(0, column_count - count) for count in PASTED_COUNTS]
+    parts += [slice(count, column_count) for count in PASTED_COUNTS[:2]]
+    parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
+    return parts if column_count >= MIN_COLUMNS_WITH_PASTED else []
 
 
 class Finder:
@@ -89,35 +127,34 @@ class Finder:
 
     Args:
         target: the array (frames, columns).
-        words: descriptions of the changes to the array.
-        sources: channels of the recording.
+        words: descriptions of earlier repairs of the array.
+        sources: channels of the recording, and their mean if there are several.
         recording: the recording (channels, T).
-        tolerance: function that returns the largest difference that an attempt may leave, beyond ``step``.
+        get_tolerance: function that returns the largest difference that an attempt may leave, beyond ``step``.
         budget: work that the answer may do.
-        step: largest error of the stored numbers.
+        step: largest rounding error of the array's stored numbers.
 
     Attributes:
-        begun: the attempts with which the search began, the best first.
+        starts: the attempts with which the search began, by ascending cost.
     """
 
     def __init__(
         self, target: Doubles, words: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
-        tolerance: Callable[[Attempt], float], budget: Budget, step: float = 0.0,
+        get_tolerance: Callable[[Attempt], float], budget: Budget, step: float = 0.0,
     ) -> None:  # fmt: skip
-        self._sources, self._recording, self._tolerance, self.budget = sources, recording, tolerance, budget
+        self._sources, self._recording, self._get_tolerance, self.budget = sources, recording, get_tolerance, budget
         self._unit = 1 / max(source.full_scale for source in sources)  # Scales the samples to -1 to 1.
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
         # Settled candidates by key. None stands for a candidate that cannot be compared with the array.
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
-        self.begun: list[Attempt] = []
+        self.starts: list[Attempt] = []
         self._best_timing_score = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
-        """Return the first attempt that explains the array, and its :class:`Settled` candidate.
+        """Run the stages, and return the first attempt that explains the array, with its :class:`Settled` candidate.
 
-        If no attempt explains the array, return the one of the three best attempts that leaves the least unexplained,
-        or None if no attempt resembles the array.
+        If none explains it within the budget, return the result of :meth:`_settle_best_attempts`.
         """
         stages = [
             Stage("starts", self._search_starts, 2.0),
@@ -141,22 +178,31 @@ class Finder:
                     return attempt, settled
             self._attempts.sort(key=lambda attempt: attempt.cost)
             stages = self._reorder_stages(stage, stages)
-        nearest: list[tuple[Attempt, Settled]] = []
+        return self._settle_best_attempts()
+
+    def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
+        """Settle the three attempts with the lowest costs, and return the one that leaves the least unexplained.
+
+        Return None if none of them resembles the array.
+        """
+        results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
-            if nearest and self.budget.is_settling_over():
+            if results and self.budget.is_settling_over():
                 break
             if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle_attempt(attempt)):
-                nearest.append((attempt, settled))
-        return min(nearest, key=lambda pair: (pair[1].measure_unexplained(), pair[0].cost), default=None)
+                results.append((attempt, settled))
+        return min(results, key=lambda result: (result[1].measure_unexplained(), result[0].cost), default=None)
 
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
-        """Return the ``stages`` that remain after ``finished_stage``, the likeliest first.
+        """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        If neither features nor energies of the audio resemble the array, only "mistakes" and "deltas" are returned.
+        After "starts", stages move to the front if the width of the array, the costs or the frame shift suggest what
+        they try. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
+        features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
         """
         urgent: tuple[str, ...] = ()
-        if finished_stage.name == "starts" and self.begun:
-            if _may_include_pitch(self.begun[0].search.sheet.values.shape[1]):
+        if finished_stage.name == "starts" and self.starts:
+            if _may_include_pitch(self.starts[0].search.sheet.values.shape[1]):
                 urgent = ("parts",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio and self._has_shift_of_other_rate():
                 urgent = ("mistakes",)
@@ -169,86 +215,124 @@ class Finder:
         return sorted(stages, key=lambda stage: urgent.index(stage.name) if stage.name in urgent else len(urgent))
 
     def _get_lowest_cost(self) -> float:
+        """Return the lowest cost of all attempts so far, or ``THRESHOLDS.incomparable`` if there is none."""
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
     def _has_shift_of_other_rate(self) -> bool:
-        """Return True if the best start's frame shift is 10 ms at another usual rate, but not at the audio's rate."""
-        start = self.begun[0]
-        shift = start.candidate.shift * start.search.sheet.arrangement.stride
-        return 100 * shift in RATES and 100 * shift != start.candidate.rate
+        """Return True if the best start's rows are 10 ms apart at another usual sampling rate, not at the audio's."""
+        start = self.starts[0]
+        rate_of_10_ms = 100 * start.candidate.shift * start.search.sheet.arrangement.stride
+        return rate_of_10_ms in RATES and rate_of_10_ms != start.candidate.rate
 
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the :class:`Settled` candidate of an attempt, or None if it does not explain all columns but pitch.
+        """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        Only dithering is tried if the attempt is not near the array, or is a start (``is_start``) and not equal to it.
+        It explains the array if its residual is within the tolerance or explained by rounding, or if its cost is that
+        of rounding errors and the features are not rearranged. The features must be all columns of the array, except
+        columns that may be pitch. An attempt whose cost is too large for settling (:meth:`_get_max_settled_cost`) can
+        explain the array only by dithering. ``is_start`` is True for a start whose options have not been changed.
         """
-        sheet = attempt.search.sheet
-        tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
-        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)
-        max_cost = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
+        sheet, max_cost = attempt.search.sheet, self._get_max_settled_cost(attempt, is_start)
         if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
             return self._explain_by_dithering(attempt) if is_alike else None
-        settled = self._settle_attempt(attempt)
-        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(columns) or _may_include_pitch(columns)
-        if not settled or not is_whole:  # A later stage may explain the columns that this attempt leaves out.
+        settled, column_count = self._settle_attempt(attempt), sheet.values.shape[1]
+        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(column_count)
+        # A later stage may explain the columns that this attempt leaves out.
+        if not settled or not (is_whole or _may_include_pitch(column_count)):
             return None
-        is_certain = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
-        return settled if is_certain or settled.is_explained_by(tolerance) else None
+        is_equal = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
+        return settled if is_equal or settled.is_explained_by(self._get_tolerance(attempt)) else None
+
+    def _get_max_settled_cost(self, attempt: Attempt, is_start: bool) -> float:
+        """Return the largest cost at which an attempt is worth the time that settling takes.
+
+        For a start (``is_start``), this is the cost of rounding errors, because later stages improve it. For any other
+        attempt, it is ``THRESHOLDS.near`` plus the cost that differences within the tolerance cause.
+        """
+        sheet = attempt.search.sheet
+        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.
+        allowed_cost = (self._get_tolerance(attempt) + sheet.step) / spread
+        return THRESHOLDS.explained if is_start else THRESHOLDS.near + allowed_cost
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if this does not explain the array."""
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
-        tolerance = self._tolerance(attempt)
+        tolerance = self._get_tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
-        """Settle an attempt without noise in usual framings. Return the nearest result, or None if there is none."""
+        """Return an attempt's :class:`Settled` candidate, without added noise and with a usual framing.
+
+        Of several framings, the one with the smallest residual counts. Return None if no framing can be compared with
+        the array. The result is stored, and returned again for the same candidate.
+        """
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
-            settling = Settling(attempt.search, self._tolerance(attempt))
+            settling = Settling(attempt.search, self._get_tolerance(attempt))
             candidates = self.budget.limit(_list_usual_framings(attempt))
             settled = [result for result in map(settling.settle_candidate, candidates) if result]
             self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
-    # The following methods begin a search, and run the stages, which yield attempts.
+    # The following methods begin searches.
 
     def _begin_searches(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_pairs: int = 0,
-        certain: float = THRESHOLDS.certain,
-    ) -> list[Attempt]:  # fmt: skip
-        """Return the attempts, the best first, with which ``searches`` for the array's features begin in ``sources``.
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, certain: float = THRESHOLDS.certain
+    ) -> list[Attempt]:
+        """Return the attempts, by ascending cost, with which ``searches`` begin in the audio ``sources``.
 
-        ``max_pairs`` is the number of pairs of a search and a whole source that are tried, the likeliest first. 0
-        selects all pairs, and also parts of a source unless the score of the whole source is above ``certain``. With 0,
-        the method also updates the best score of a timing, which :meth:`_reorder_stages` uses.
+        Whole sources are tried before parts, and parts only if no timing of the whole source has a score above
+        ``certain``. The method also updates the best score of a timing, which :meth:`_reorder_stages` uses.
         """
-        # The first two values sort the assumptions: timings of whole sources (False) first, then the highest scores.
-        assumptions: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
+        pairs = self._list_pairs(searches, sources, certain)
+        self._best_timing_score = max([self._best_timing_score, *(pair.score for pair in pairs)])
+        pairs.sort(key=lambda pair: (not any(timing.is_whole for timing in pair.timings), -pair.score))
+        return self._list_starts(pairs)
+
+    def _begin_mistaken_searches(self, sources: Sequence[AudioSource]) -> list[Attempt]:
+        """Return the attempts, by ascending cost, with which all searches begin in audio that was read by mistake.
+
+        At most ``THRESHOLDS.mistakes`` pairs of a search and a source are tried, each with its first timing.
+        """
+        pairs = self._list_pairs(self._searches, sources, certain=None)
+        pairs = [dataclasses.replace(pair, timings=pair.timings[:1]) for pair in pairs]
+        pairs.sort(key=lambda pair: -pair.score)
+        return self._list_starts([pair for pair in pairs[: THRESHOLDS.mistakes] if pair.score > THRESHOLDS.likely])
+
+    def _list_pairs(
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], certain: float | None
+    ) -> list[Pair]:
+        """Return the pairs of a search and a source for which times of the array's rows can be assumed.
+
+        Parts of a source are considered if no timing of the whole source has a score above ``certain``. None stands for
+        audio that was read by mistake: parts are not considered, and a frame shift of 10 ms raises the score.
+        """
+        pairs = []
         for search, source in itertools.product(searches, sources):
-            # Sources shorter than 25 ms have no whole frame.
-            if not search.pattern or source.length < source.rate / 40 or self.budget.is_stage_over():
+            if not search.pattern or source.length < source.rate * MIN_SECONDS or self.budget.is_stage_over():
                 continue
-            stride = search.sheet.arrangement.stride
-            timings = search.pattern.list_timings(source, stride, parts=not max_pairs, certain=certain)
+            stride, is_mistake = search.sheet.arrangement.stride, certain is None
+            timings = search.pattern.list_timings(source, stride, parts=not is_mistake, certain=certain or 1.0)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
-                is_usual = abs(1000 * best.row_shift / source.rate / stride - 10) < 0.1
-                # Most features have a frame shift of 10 ms, so mistakes in reading the audio that give it are likelier.
-                score = best.score + (0.2 if max_pairs and is_usual else 0)
-                self._best_timing_score = max(self._best_timing_score, best.score if not max_pairs else -1.0)
-                assumptions.append((not any(timing.is_whole for timing in timings), -score, search, source, timings))
-        assumptions.sort(key=lambda assumption: assumption[:2])
+                frame_shift_ms = 1000 * best.row_shift / source.rate / stride
+                score = best.score + USUAL_SHIFT_BONUS * (is_mistake and abs(frame_shift_ms - 10) < 0.1)
+                pairs.append(Pair(search, source, timings, score))
+        return pairs
+
+    def _list_starts(self, pairs: Iterable[Pair]) -> list[Attempt]:
+        """Return the starts of ``pairs`` as attempts, by ascending cost. If none explains the array, improve the best.
+
+        Later pairs are left out if the stage's budget ends, or if an attempt explains the array without rearrangement.
+        """
         attempts: list[Attempt] = []
-        for _, score, search, source, timings in assumptions[: max_pairs or None]:
-            if not max_pairs or -score > THRESHOLDS.likely:
-                starts = search.list_starts(source, timings[:1] if max_pairs else timings)
-                attempts += [Attempt(search, start) for start in starts]
+        for pair in pairs:
+            attempts += [Attempt(pair.search, start) for start in pair.search.list_starts(pair.source, pair.timings)]
             is_explained = any(attempt.cost < THRESHOLDS.explained for attempt in attempts)
-            if self.budget.is_stage_over() or (is_explained and not search.sheet.arrangement.words):
+            if self.budget.is_stage_over() or (is_explained and not pair.search.sheet.arrangement.words):
                 break
         attempts.sort(key=lambda attempt: attempt.cost)
         if attempts and attempts[0].cost > THRESHOLDS.explained:
@@ -258,83 +342,87 @@ class Finder:
                 attempts += [Attempt(search, start) for start in search.improve_starts(starts)]
         return sorted(attempts, key=lambda attempt: attempt.cost)
 
+    # The following methods are the stages of the search. They yield attempts.
+
     def _search_starts(self) -> Iterator[Attempt]:
-        """Set :attr:`begun`, and yield its two best attempts."""
-        self.begun = self._begin_searches(self._searches, self._sources)
-        yield from self.begun[:2]
+        """Begin the search in all sources: set :attr:`starts`, and yield the two with the lowest costs."""
+        self.starts = self._begin_searches(self._searches, self._sources)
+        yield from self.starts[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Try reversed columns and parts of the audio, if the audio's energies fit but no feature does.
+        """Try reversed columns, and then parts of the audio, if the audio's energies fit the array but no feature does.
 
-        The new starts are added to :attr:`begun`, and the best two of all starts are yielded.
+        Each trial adds new starts to :attr:`starts`, and yields the two with the lowest costs.
         """
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
-        trials = (
-            (THRESHOLDS.likely, reversed_searches, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
-        )  # fmt: skip
+        # A score is never above 1, so the second trial considers parts of the audio in any case.
+        trials = ((THRESHOLDS.likely, reversed_searches, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0))
         for min_score, searches, certain in trials:
             if self._best_timing_score > min_score and self._get_lowest_cost() >= THRESHOLDS.unlike:
-                begun = self._begin_searches(searches, self._sources, certain=certain)
-                self.begun = sorted([*begun, *self.begun], key=lambda attempt: attempt.cost)
-                yield from self.begun[:2]
+                starts = self._begin_searches(searches, self._sources, certain=certain)
+                self.starts = sorted([*starts, *self.starts], key=lambda attempt: attempt.cost)
+                yield from self.starts[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options. If one is near the array, also yield its other arrangements."""
-        for start in self.begun[: THRESHOLDS.descents]:
-            if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
+        """Yield the best starts with improved options. If one is near the array, also try it in other arrangements."""
+        for start in self.starts[: THRESHOLDS.descents]:
+            if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
                 attempt = start.improve()
                 yield attempt
                 if attempt.cost < THRESHOLDS.near and start.search.sheet.arrangement.words:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the candidate for each other search with a named arrangement, moved by up to 8 frames to fit best."""
-        start = attempt.candidate.start
+        """Yield an attempt's candidate for all other searches with a named arrangement, moved by -8 to 7 frames.
+
+        The candidate with the lowest cost in the other search is yielded.
+        """
+        start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
-                shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
-                yield Attempt(
-                    search, search.find_best_candidate(attempt.candidate.change({"start": start + n}) for n in shifts)
-                )
+                starts = range(start - half_stack, start + half_stack)
+                moved = (attempt.candidate.change({"start": other_start}) for other_start in starts)
+                yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield the best attempts with fitted numeric options, and then with all options improved."""
-        for attempt in [*self.begun[:2], *self._attempts[:1]]:
+        """Yield the two best starts and the best attempt with fitted numbers, and then with all options improved."""
+        for attempt in [*self.starts[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
                 yield refined
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
-        """Yield the two best attempts for an array without some columns at an end, which may be pitch, for example."""
-        lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
+        """Yield up to two improved attempts for the array without some columns at an end, which may be pitch.
+
+        Only parts that reduce the lowest cost so far are yielded. No part is tried if this cost is already small.
+        """
+        lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        for sheet in plain_sheets if lowest > THRESHOLDS.close else ():
-            column_count = sheet.values.shape[1]
-            parts = [slice(0, column_count - count) for count in PASTED]
-            parts += [slice(count, column_count) for count in PASTED[:2]]
-            parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
-            for part in parts if column_count >= 8 else ():
-                is_inside = np.isin(np.arange(column_count), np.arange(column_count)[part]) & sheet.columns
-                if self.budget.is_stage_over() or not is_inside.any():
+        for sheet in plain_sheets if lowest_cost > THRESHOLDS.close else ():
+            column_indices = np.arange(sheet.values.shape[1])
+            for part in _list_column_parts(len(column_indices)):
+                columns = np.isin(column_indices, column_indices[part]) & sheet.columns
+                if self.budget.is_stage_over() or not columns.any():
                     break
-                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=is_inside)
+                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=columns)
                 attempts += self._begin_searches([Search(narrow, self.budget, self._unit)], self._sources)[:1]
-                if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest:
+                if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest_cost:
                     break
         attempts.sort(key=lambda attempt: attempt.cost)
-        yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
+        yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest_cost)
 
     def _search_windows(self) -> Iterator[Attempt]:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
-        A sliding window hardly affects the changes from row to row. The search continues only if these changes agree
-        much better than the rows, or if the rows hardly agree at all.
+        Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
+        No window is tried if the changes do not agree after that, or if they do not agree much better than the rows
+        although the rows resemble features.
         """
         for attempt in self._attempts[:1]:
-            sheet = attempt.search.sheet
-            search, tolerance = Search(sheet, self.budget, self._unit, by_differences=True), self._tolerance(attempt)
+            sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
+            search = Search(sheet, self.budget, self._unit, by_differences=True)
             is_better = search.get_cost(attempt.candidate) <= THRESHOLDS.unlike * attempt.cost
             if not is_better and attempt.cost < THRESHOLDS.unlike:
                 return
@@ -345,8 +433,8 @@ class Finder:
                 features = sheet.arrangement.apply(compute_features(candidate))
             except KaldiCompatError:
                 return
-            start = round(candidate.start / sheet.arrangement.stride)
-            sliding = arrangements.list_sliding_arrangements(features, sheet.values, start)
+            first_row = round(candidate.start / sheet.arrangement.stride)
+            sliding = arrangements.list_sliding_arrangements(features, sheet.values, first_row)
             for arrangement in self.budget.limit(sliding):
                 settled = fit_map(candidate, sheet, tolerance, arrangement=arrangement)
                 if settled is not None and settled.fit.residual <= tolerance:
@@ -355,126 +443,155 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Yield attempts in which the array contains only the deltas of features."""
+        """Yield attempts for an array that contains only the deltas of features.
+
+        Searches begin with windows of two frames on each side. The best starts are then improved, each with the order
+        and window that have the lowest cost.
+        """
         # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
         # deltas would therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         plain_sheets = [sheet for sheet in plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
-        begun = list[Attempt]()
+        starts = list[Attempt]()
         for order in (1, 2):
             searches = [self._make_delta_search(sheet, order, 2) for sheet in plain_sheets]
-            begun = sorted([*begun, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
-            yield from begun[:1]
-        for attempt in (attempt for attempt in begun[: THRESHOLDS.descents] if attempt.cost < THRESHOLDS.hopeless):
+            starts = sorted([*starts, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
+            yield from starts[:1]
+        for start in (start for start in starts[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
             variations = itertools.product((1, 2), (2, 1, 3, 4))
-            searches = [self._make_delta_search(attempt.search.sheet, order, window) for order, window in variations]
-            search = min(searches, key=lambda search: search.get_cost(attempt.candidate))
-            yield Attempt(search, attempt.candidate).improve()
+            searches = [self._make_delta_search(start.search.sheet, order, window) for order, window in variations]
+            search = min(searches, key=lambda search: search.get_cost(start.candidate))
+            yield Attempt(search, start.candidate).improve()
 
     def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return a search for features whose deltas (``order``, ``window`` frames on each side) are the array."""
+        """Return a search that compares the array with deltas of order ``order``, ``window`` frames on each side."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Yield attempts whose cost falls by over a fifth after amplifying and clipping, or clipping below the peak."""
-        for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
-            candidate = attempt.candidate.remove_noise()
+        """Yield attempts with clipped audio, if clipping reduces the cost of the best start by over a fifth.
+
+        The audio is amplified and clipped to 16 bits, or clipped below its peak. Nothing is tried if an attempt nearly
+        explains the array, or if no attempt resembles it.
+        """
+        for start in self.starts[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
+            candidate = start.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
-            best = attempt.search.find_best_candidate((candidate, *clipped))
-            if is_better := attempt.search.get_cost(best) < THRESHOLDS.better * attempt.cost:
-                yield Attempt(attempt.search, best)
-            yield from self._search_limited_audio(attempt.cost)
+            best = start.search.find_best_candidate((candidate, *clipped))
+            if is_better := start.search.get_cost(best) < THRESHOLDS.better * start.cost:
+                yield Attempt(start.search, best)
+            yield from self._search_limited_audio(start.cost)
             if is_better:
-                yield Attempt(attempt.search, best).improve()
+                yield Attempt(start.search, best).improve()
 
     def _search_limited_audio(self, plain_cost: float) -> Iterator[Attempt]:
-        """Yield an attempt with short audio clipped below its peak if this reduces ``plain_cost`` by over a fifth."""
-        short_attempts = [
-            attempt
-            for attempt in self.begun[: THRESHOLDS.descents]
-            if attempt.candidate.source.length < THRESHOLDS.clipped_seconds * attempt.candidate.source.rate
-        ]
+        """Yield an attempt with short audio clipped below its peak, if a level reduces ``plain_cost`` by over a fifth.
+
+        The level is found with the options of the best starts, and again after these options have been improved.
+        """
+        # Cost, level, search, and candidate without clipping. A level of 0 would leave only zeros.
         trials = list[tuple[float, float, Search, Candidate]]()
-        for attempt in short_attempts:
-            candidate = attempt.candidate.remove_noise()
+        for start in self.starts[: THRESHOLDS.descents]:
+            candidate = start.candidate.remove_noise()
+            if candidate.source.length >= THRESHOLDS.clipped_seconds * candidate.source.rate:
+                continue
             for level in np.quantile(np.abs(candidate.source.samples), 1 - np.array(CLIPPED_SHARES)).tolist():
-                cost = _measure_clipped_cost(attempt.search, candidate, level) if level else THRESHOLDS.incomparable
-                trials.append((cost, level, attempt.search, candidate))
+                cost = _measure_clipped_cost(start.search, candidate, level) if level else THRESHOLDS.incomparable
+                trials.append((cost, level, start.search, candidate))
         cost, level, search, plain = min(trials, key=lambda trial: trial[0], default=(plain_cost, 0.0, None, None))
         if search is None or plain is None or cost >= THRESHOLDS.better * plain_cost:
             return
-        # 11 iterations find the level to 0.5%. After the options have been improved, 20 iterations find it to 0.001%.
-        level = _refine_level(search, plain, level, math.log(1.7), 11)
+        level = _refine_level(search, plain, level, *FIRST_REFINEMENT)
         clipped = limit_source(plain.source, level)
         # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
-        restarts = [attempt.candidate.remove_noise() for attempt in self._begin_searches([search], [clipped])[:1]]
+        restarts = [start.candidate.remove_noise() for start in self._begin_searches([search], [clipped])[:1]]
         best = search.find_best_candidate((plain.change({"source": clipped}), *restarts))
-        best = Attempt(search, best).improve().candidate.remove_noise()
-        level = _refine_level(search, best.change({"source": plain.source}), level, 0.05, 20)
+        best = search.improve_candidate(best).remove_noise()
+        level = _refine_level(search, best.change({"source": plain.source}), level, *SECOND_REFINEMENT)
         yield Attempt(search, best.change({"source": limit_source(plain.source, level)}))
 
-    def _search_resampled(self, share: float) -> Iterator[Attempt]:
-        """Yield attempts with resampled audio, if resampling leaves at most the share ``share`` of the cost.
+    def _search_resampled(self, max_ratio: float) -> Iterator[Attempt]:
+        """Yield attempts with resampled audio that cost at most ``max_ratio`` times as much as a search's best start.
 
-        An FFT resampler finds the two likeliest rates. For both, all resamplers are tried, and the best two are used.
+        The two likeliest rates of each search are tried. A ratio of at most ``THRESHOLDS.much_better`` stands for an
+        early stage, in which most options are still unknown.
         """
-        best_attempts, is_certain = dict[Search, Attempt](), share <= THRESHOLDS.much_better
-        for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:
-            best_attempts.setdefault(attempt.search, attempt)
-        for search, attempt in best_attempts.items():
-            candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
-            if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
-                starts_at_same_rate = _list_starts_at_rate(search, candidate, candidate.source)
-                limit = min([limit, *map(search.get_cost, starts_at_same_rate)])
-            by_rate = [
-                _list_starts_at_rate(search, candidate, other) for other in candidate.source.sources_at_other_rates
-            ]
-            by_rate = [starts for starts in by_rate if starts and search.get_cost(starts[0]) < limit]
-            for starts in sorted(by_rate, key=lambda starts: search.get_cost(starts[0]))[:2]:
-                best = search.improve_starts(starts)[0]
-                # An attempt with few wrong options probably has the right rate, so it needs to gain only a fifth.
-                is_likely = is_certain and search.get_cost(best) < THRESHOLDS.close
-                max_cost = attempt.cost * (THRESHOLDS.better if is_likely else share)
+        best_starts, is_early = dict[Search, Attempt](), max_ratio <= THRESHOLDS.much_better
+        for start in self.starts if self._get_lowest_cost() > THRESHOLDS.near else []:
+            best_starts.setdefault(start.search, start)
+        for search, start in best_starts.items():
+            candidate = start.candidate.remove_noise()
+            for resampled_starts in _list_starts_at_likely_rates(search, candidate, is_early):
+                best = search.improve_starts(resampled_starts)[0]
+                # A candidate with few wrong options probably has the right rate, so it needs to gain only a fifth.
+                is_likely = is_early and search.get_cost(best) < THRESHOLDS.close
+                max_cost = start.cost * (THRESHOLDS.better if is_likely else max_ratio)
                 if search.get_cost(best) > max_cost or self.budget.is_stage_over():
                     break
-                sources = list_resamplings(candidate.source, int(best.rate))
-                # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
-                if search.get_cost(best) > THRESHOLDS.near:
-                    nearest = search.find_best_candidate(best.change({"source": source}) for source in sources).source
-                    restarts = search.improve_starts([start.change({"source": nearest}) for start in starts])
-                    best = search.find_best_candidate((best, restarts[0]))
-                improved = search.improve_candidate(best)
-                resampled = sorted((improved.change({"source": source}) for source in sources), key=search.get_cost)
-                for likeliest in resampled[:2]:
-                    yield Attempt(search, likeliest)
-                    yield Attempt(search, likeliest).improve()
+                yield from _try_resamplers(search, candidate.source, resampled_starts, best)
 
     def _search_mistaken(self) -> Iterator[Attempt]:
-        """Yield attempts with the audio of :func:`list_mistakes`, such as a wrong sampling rate or swapped bytes."""
+        """Yield attempts with audio that was read by mistake (:func:`list_mistakes`), such as with swapped bytes.
+
+        The two best starts are improved, and then improved again after their numeric options have been fitted.
+        """
         sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
-        for start in self._begin_searches(self._searches, sources, max_pairs=THRESHOLDS.mistakes)[:2]:
+        for start in self._begin_mistaken_searches(sources)[:2]:
             if start.cost < THRESHOLDS.unlike:
                 attempt = start.improve()
                 yield attempt
                 yield Attempt(start.search, start.search.refine_options(attempt.candidate)).improve()
 
 
+def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early: bool) -> list[list[Candidate]]:
+    """Return the starts at the two likeliest other sampling rates: for each rate, a list by ascending cost.
+
+    The likeliest rates have the best starts. With ``is_early``, these must cost less than all starts at the candidate's
+    rate, which have the same usual options.
+    """
+    max_cost = THRESHOLDS.other_rate
+    if is_early:
+        max_cost = min([max_cost, *map(search.get_cost, _list_starts_at_rate(search, candidate, candidate.source))])
+    by_rate = [_list_starts_at_rate(search, candidate, source) for source in candidate.source.sources_at_other_rates]
+    by_rate = [starts for starts in by_rate if starts and search.get_cost(starts[0]) < max_cost]
+    return sorted(by_rate, key=lambda starts: search.get_cost(starts[0]))[:2]
+
+
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return a search's starts at the frame times of a candidate. ``source`` is its audio, at this or another rate."""
+    """Return a search's starts, by ascending cost, whose rows have the same times as the rows of ``candidate``.
+
+    ``source`` is the candidate's audio, which may have been resampled to another rate.
+    """
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
     return search.list_starts(source, [Timing(row_shift, center, 1.0, True)])
 
 
-def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield an attempt's candidate with a usual framing and the same first sample.
+def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate], best: Candidate) -> Iterator[Attempt]:
+    """Yield attempts with the two resamplers of the lowest costs, each before and after improving all options.
 
-    If no usual framing begins with this sample, yield up to three candidates for parts of the audio, in which a usual
-    framing begins with it.
+    The audio ``source`` is resampled to the rate of ``starts``. ``best`` is their best after an improvement.
+    """
+    sources = list_resamplings(source, int(best.rate))
+    # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
+    if search.get_cost(best) > THRESHOLDS.near:
+        nearest = search.find_best_candidate(best.change({"source": resampled}) for resampled in sources).source
+        restarts = search.improve_starts([start.change({"source": nearest}) for start in starts])
+        best = search.find_best_candidate((best, restarts[0]))
+    improved = search.improve_candidate(best)
+    candidates = sorted((improved.change({"source": resampled}) for resampled in sources), key=search.get_cost)
+    for candidate in candidates[:2]:
+        yield Attempt(search, candidate)
+        yield Attempt(search, candidate).improve()
+
+
+def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
+    """Yield an attempt's candidate with a usual framing, so that its first row begins at the same sample.
+
+    If no usual framing begins at this sample, yield up to three candidates for parts of the audio in which one does.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:
@@ -483,16 +600,18 @@ def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
     if usual := candidate.list_same_framings():
         yield usual[0]
         return
+    frame_count = len(sheet.values) * sheet.arrangement.stride
     for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
         framed = candidate.change(changes | {"offset": 0, "start": 0})
-        first, frame_count = candidate.first_sample - framed.first, len(sheet.values) * sheet.arrangement.stride
+        # The first frame of a padded part begins before it, and its last frame ends as many samples after it.
+        first_sample = candidate.first_sample - framed.first
         length = (frame_count - 1) * framed.shift + framed.size + 2 * framed.first
-        if first >= 0 and length > 0:
-            yield framed.change({"source": cut_part(candidate.source, first, length)})
+        if first_sample >= 0 and length > 0:
+            yield framed.change({"source": cut_part(candidate.source, first_sample, length)})
 
 
 def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) -> float:
-    """Return the cost of a candidate whose audio is clipped to a level. Remove the clipped audio from the caches."""
+    """Return the cost of a candidate after its audio is clipped to ``level``. Then release the clipped audio."""
     source = limit_source(candidate.source, level)
     cost = search.get_cost(candidate.change({"source": source}))
     search.release_source(source)
@@ -500,11 +619,11 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 
 
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
-    """Return the clipping level with the smallest cost, found by a golden-section search.
+    """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    A whole number of 16-bit steps is preferred, because audio is usually clipped after conversion to integers.
-    ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
-    the logarithms of ``level`` and of the result. An iteration shrinks the interval to 62%.
+    The logarithm differs from that of ``level`` by at most ``reach``, and each of the ``iterations`` shrinks its
+    interval to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does
+    not increase the cost, because audio is usually clipped after conversion to integers.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:

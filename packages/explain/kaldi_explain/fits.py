@@ -16,8 +16,8 @@ from kaldi_explain.options import DB_80
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge_microseconds
 
-# Straight lines that convert natural logarithms: slope, offset (None for any offset) and name. They are tried in this
-# order, and the first line within the tolerance is taken.
+# Straight lines that convert natural logarithms: slope, offset (None if it is fitted) and name. They are tried in this
+# order, and the first line within the tolerance is chosen.
 LINES: tuple[tuple[float, float | None, str], ...] = (
     (0.25 / math.log(10), 1.0, "(x + 4) / 4 of logarithms to base 10, as in Whisper"),
     (1 / 9.138, 4.268 / 9.138, "(x + 4.268) / 9.138, as in AST, EAT and ImageBind"),
@@ -32,23 +32,29 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
 )
 MEAN = "minus the mean of each column over the recording"
 LOG_OF_SCALE = 2 * math.log(32768)  # Difference of log energies between 16-bit samples and samples in -1 to 1.
-# Numbers of words that a map with fitted numbers counts as: numbers for all columns, and numbers for each column. The
-# map with the fewest words is the simplest.
+# Complexity of maps with fitted numbers, in words of an answer: with numbers that all columns share, and with numbers
+# for each column. The simplest map has the fewest words.
 NUMBER_WORDS, COLUMN_WORDS = 3, 5
+MIN_FRAMES_OF_COLUMN_MAP = 10  # With fewer frames, numbers for each column could map any features to any target.
+MIN_DEVIATION = 1e-10  # Standard deviation that replaces smaller ones before a division, to avoid infinity.
 INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Smallest and largest integers of 8 and 16 bits.
+OFFSET_ERROR = 1e-2  # Largest error of an offset of natural log energies that is recognized as a scale of samples.
+ZERO_OFFSET = 1e-3  # Largest magnitude of an offset of log energies that counts as 0.
+MAX_SCALE_OFFSET = 50.0  # Largest offset of natural log energies that a scale of the samples (here e ** 25) explains.
+MAX_LISTED_COLUMNS = 8  # Number of columns that a description of an order lists.
 Cells = tuple[npt.NDArray[Any], ...]  # Indices of the compared cells, as np.ix_(rows, columns) returns them.
-Map = tuple[str, Doubles, int]  # Name, mapped features (frames, columns), and number of words, as in a Fit.
+Map = tuple[str, Doubles, int]  # Name, mapped features (frames, columns), and complexity in words, as in a Fit.
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A map from one array to another.
+    """A map from features to an array of the same shape, and the difference that it leaves.
 
     Attributes:
-        name: name of the map. "" if the arrays are equal.
-        residual: absolute difference after the map, see :func:`measure_residual`.
-        mapped: the first array, mapped.
-        word_count: number of words that the map counts for: 0 without a map, the most with numbers for each column.
+        name: description of the map. "" if the map changes nothing.
+        residual: difference between the mapped features and the array, see :func:`measure_residual`.
+        mapped: the mapped features (frames, columns).
+        word_count: complexity of the map in words of an answer: 0 if the map changes nothing, or else at least 1.
     """
 
     name: str
@@ -57,16 +63,11 @@ class Fit:
     word_count: int = 1
 
 
-def select_all_cells(array: Doubles) -> Cells:
-    """Return the indices that select all cells of an array (frames, columns)."""
-    return np.ix_(*map(np.arange, array.shape))
-
-
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the absolute differences of two arrays, or if larger, 1/30 of their maximum.
+    """Return the residual of two arrays: the 99.9th percentile of their absolute differences, or 1/30 of the largest.
 
-    A few differences may be larger, because nearly silent frames have large rounding errors in single precision.
-    ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
+    The larger number counts. A few differences may be large, because nearly silent frames have large rounding errors in
+    single precision. ``step`` is the largest rounding error of stored numbers, and is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
     index = round(0.999 * (len(difference) - 1))
@@ -74,77 +75,79 @@ def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> floa
 
 
 def measure_distance(features: Doubles, target: Doubles) -> float:
-    """Return the distance of two arrays (frames, columns) from 0 to 1, regardless of each column's offset and scale.
+    """Return the distance of two arrays (frames, columns), from 0 to 1, regardless of offsets and scales of columns.
 
-    For each column, a straight line is fitted. The distance is the root of the mean, over the columns, of the share of
-    the variance that the line does not explain. A column that is constant in both arrays counts as explained, and in
-    only one array as unexplained. The distance is 1 for arrays without frames.
+    A straight line is fitted to the points (feature, target) of each column. The distance is the root of the mean, over
+    the columns, of the share of the variance that the line leaves unexplained. The share is 0 for a column that is
+    constant in both arrays, and 1 for a column that is constant in only one array. The distance is 1 without frames.
     """
     if not len(features):
         return 1.0
-    a, b = (x - x.mean(0) for x in (features, target))
-    power, target_power, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
+    x, y = (array - array.mean(0) for array in (features, target))
+    x_power, y_power, product = (np.einsum("ij,ij->j", a, b) for a, b in ((x, x), (y, y), (x, y)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        unexplained = np.clip(1 - (common / power) * (common / target_power), 0, 1)
-    unexplained[(power == 0) | (target_power == 0)] = 1
-    unexplained[(power == 0) & (target_power == 0)] = 0
+        unexplained = np.clip(1 - (product / x_power) * (product / y_power), 0, 1)
+    unexplained[(x_power == 0) | (y_power == 0)] = 1
+    unexplained[(x_power == 0) & (y_power == 0)] = 0
     return float(np.sqrt(unexplained.mean()))
 
 
 def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
-    """Return the smallest and largest value of an array if it may have been clipped to them.
+    """Return the limits (low, high) to which an array may have been clipped: its smallest and its largest value.
 
-    An extreme value that occurs fewer than three times is not a limit, and is replaced with -inf or inf. If
-    ``is_rounded`` is True, the smallest or largest number of an integer type is a limit even if it occurs once.
+    An extreme value is a limit if it occurs at least three times or, with ``is_rounded``, if it is the smallest or
+    largest number of an integer type. An extreme value that is no limit is replaced with -inf or inf.
     """
     low, high = float(target.min()), float(target.max())
 
     def is_limit(value: float) -> bool:
+        """Return True if the array may have been clipped to its extreme value ``value``."""
         return bool(np.sum(target == value) >= THRESHOLDS.limit_cells) or (is_rounded and value in INTEGER_LIMITS)
 
     return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
 
 
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits that mapped features exceed by more than a tolerance, or return "" for no such limit.
+    """Describe the limits (low, high) that mapped features exceed by more than a tolerance, or return "" if none does.
 
-    A lower limit that is 80 dB below the maximum (``top_db`` of librosa) is described as such. ``features`` are natural
-    logarithms before the map, which give the distance between the limit and the maximum of ``mapped`` in dB.
+    ``features`` are the features before the map, in the shape of ``mapped``. If they are natural logarithms, a lower
+    limit 80 dB below the largest mapped feature is described as such, because ``top_db`` of librosa sets this limit.
     """
-    (low, high), names = limits, []
+    (low, high), descriptions = limits, []
     is_below = low - mapped > tolerance
     if is_below.any():
-        # Two cells, the largest one and one below the limit, give the slope that converts the distance to logarithms.
+        # Two cells show the slope of the map, which converts a distance of mapped features to natural logarithms.
         cells = [int(mapped.argmax()), int(is_below.argmax())]
         logs, values = features.ravel()[cells], mapped.ravel()[cells]
-        distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
-        is_80_db = bool(abs(distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
-        names.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_80_db}")
+        log_distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
+        is_80_db = bool(abs(log_distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
+        descriptions.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_80_db}")
     if (mapped - high > tolerance).any():
-        names.append(f"at most {high:.6g}")
-    return f"clipped to {' and '.join(names)}" if names else ""
+        descriptions.append(f"at most {high:.6g}")
+    return f"clipped to {' and '.join(descriptions)}" if descriptions else ""
 
 
 def find_simplest_map(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None,
     references: Sequence[Doubles] = (), earlier_maps: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
-    """Return the simplest map from features to an array, among the maps whose residual is within the tolerance.
+    """Return the simplest map from features to an array, which is the first in a list from simple to complex maps.
 
-    If there is none, return the simplest map after which fewer than 10% of the values differ, or else the simplest map
-    whose residual is within 25% of the smallest. A map with numbers for each column is returned only if after each
-    simpler map, at least 10% of the values differ. If several values of the array are equal to its smallest or largest
-    value, the mapped features are clipped to this value.
+    The first choice is the simplest map whose residual is within the tolerance. The second choice is the simplest map
+    after which fewer than 10% of the values differ. The third choice is the simplest map whose residual is at most 25%
+    above the smallest residual. If the second choice exists, no map with numbers for each column is a first choice. If
+    the array may have been clipped to its smallest or largest value (:func:`find_limits`), all mapped features are
+    clipped to these limits.
 
     Args:
-        features, target: arrays (frames, columns).
+        features, target: the features and the array, both (frames, columns).
         tolerance: largest residual of an explanation.
         cells: the cells that are compared. None for all.
-        references: features of more or fewer frames, whose means and deviations may have been used.
-        earlier_maps: normalizations of the features before they were arranged.
-        step: largest error of the stored numbers.
+        references: features (more or fewer frames, columns), whose means may have normalized the features.
+        earlier_maps: maps by which the features may have been normalized before a later step, such as stacking.
+        step: largest rounding error of the array's stored numbers.
     """
-    cells, fits = cells or select_all_cells(target), list[Fit]()
+    cells, fits = cells or np.ix_(*map(np.arange, target.shape)), list[Fit]()
     charge_microseconds(1000 + 0.2 * features.size)
     limits, nearly_exact_fit = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, word_count in _list_maps(features, target, cells, references, earlier_maps, limits):
@@ -161,67 +164,83 @@ def find_simplest_map(
             is_wrong = np.abs((fit.mapped - target)[cells]) > tolerance + step
             nearly_exact_fit = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
     charge_microseconds(3000 + 0.8 * features.size)
-    limit = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
-    return nearly_exact_fit or next((fit for fit in fits if fit.residual <= limit), fits[0])
+    max_residual = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
+    return nearly_exact_fit or next((fit for fit in fits if fit.residual <= max_residual), fits[0])
 
 
 def _list_maps(
     features: Doubles, target: Doubles, cells: Cells, references: Sequence[Doubles], earlier_maps: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
-    """Yield the maps from features to a target array that may explain it, roughly from simple to complex.
+    """Yield the maps that may convert features to the array ``target``, roughly from simple to complex.
 
-    A map is its description, the mapped features (frames, columns), and its number of words. Straight lines are fitted
-    to the cells whose target is strictly within ``limits``. :func:`find_simplest_map` describes the other arguments.
+    A map is its description, the mapped features (frames, columns), and its complexity in words. Lines are fitted to
+    the cells whose target is strictly between the ``limits`` (low, high), or to all cells if there is no such cell. The
+    other arguments are those of :func:`find_simplest_map`.
     """
     yield "", features, 0
-    maps = [
-        *(map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)),
-        *earlier_maps,
-    ]
-    yield from maps
+    normalizations = [map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)]
+    normalizations += earlier_maps
+    yield from normalizations
     cell_features, cell_targets = features[cells], target[cells]
-    inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
-    inside = inside if inside.any() else np.ones_like(inside)
-    offset = float(np.median((cell_targets - cell_features)[inside]))
-    yield describe_offset(offset), features + offset, NUMBER_WORDS
-    for slope, fixed_offset, name in LINES:
-        fitted = float(np.median((cell_targets - slope * cell_features)[inside])) if fixed_offset is None else 0.0
-        offset = fitted if fixed_offset is None else fixed_offset
-        is_named = fixed_offset is not None or abs(offset) < 1e-3 * max(1.0, slope)
-        line_name = name if is_named else f"{name}, {describe_offset(offset, slope)}"
-        yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
-        if fixed_offset is not None:
-            yield f"{name}, of samples in -1 to 1", slope * (features - LOG_OF_SCALE) + fixed_offset, NUMBER_WORDS
+    is_inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
+    is_inside = is_inside if is_inside.any() else np.ones_like(is_inside)
+    yield from _list_lines(features, cell_features[is_inside], cell_targets[is_inside])
     logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
-    centered = [(name, mapped) for name, mapped, _ in maps if MEAN in name]
+    centered = [(name, mapped) for name, mapped, _ in normalizations if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
         yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
-    slope, offset = fit_line(cell_features[inside], cell_targets[inside])
-    if abs(offset) < 1e-6 * np.abs(cell_targets).max():
+    slope, offset = fit_line(cell_features[is_inside], cell_targets[is_inside])
+    if abs(offset) < 1e-6 * np.abs(cell_targets).max():  # Such an offset is a rounding error.
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
         yield name, slope * features, NUMBER_WORDS
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, NUMBER_WORDS
-    # With fewer than 10 frames, numbers for each column could map any features to any target.
-    if len(cell_features) >= 10:
-        slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
-        inside = inside | ~inside.any(0)
-        for slope, name in [(1.0, ""), *logarithms]:
-            offsets[columns] = (inside * (cell_targets - slope * cell_features)).sum(0) / inside.sum(0)
-            description = f"{name}{name and '; '}plus a number for each column (mean of a speaker or corpus)"
-            yield description, slope * features + offsets, COLUMN_WORDS
-        slopes[columns], offsets[columns] = fit_line(cell_features, cell_targets, inside)
-        yield (
-            "times and plus a number for each column (CMVN of a speaker or corpus)",
-            slopes * features + offsets,
-            COLUMN_WORDS,
-        )
+    if len(cell_features) >= MIN_FRAMES_OF_COLUMN_MAP:
+        yield from _list_column_lines(features, cell_features, cell_targets, is_inside, cells[1].ravel())
+
+
+def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
+    """Yield the maps that add a number to features (frames, columns), and those by the straight lines ``LINES``.
+
+    Numbers are fitted to points: features ``x`` (n,), and the values ``y`` (n,) of the array in the same cells.
+    """
+    offset = float(np.median(y - x))
+    yield describe_offset(offset), features + offset, NUMBER_WORDS
+    for slope, fixed_offset, name in LINES:
+        if fixed_offset is not None:
+            yield name, slope * features + fixed_offset, 1
+            yield f"{name}, of samples in -1 to 1", slope * (features - LOG_OF_SCALE) + fixed_offset, NUMBER_WORDS
+            continue
+        offset = float(np.median(y - slope * x))
+        is_zero = abs(offset) < ZERO_OFFSET * max(1.0, slope)
+        line_name = name if is_zero else f"{name}, {describe_offset(offset, slope)}"
+        yield line_name, slope * features + offset, 1 if is_zero else NUMBER_WORDS
+
+
+def _list_column_lines(
+    features: Doubles, x: Doubles, y: Doubles, is_inside: npt.NDArray[np.bool_], columns: npt.NDArray[Any]
+) -> Iterator[Map]:
+    """Yield maps of features (frames, columns) with a fitted offset for each column, and one also with fitted slopes.
+
+    The numbers are fitted to the features ``x`` and the array ``y`` in the compared cells (rows, compared columns). The
+    mask ``is_inside`` selects points of a column, unless it selects none. ``columns`` are the indices of the columns.
+    """
+    slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
+    selected = is_inside | ~is_inside.any(0)
+    for slope, name in [(1.0, ""), *((slope, f"{name}; ") for slope, offset, name in LINES if offset is None)]:
+        offsets[columns] = (selected * (y - slope * x)).sum(0) / selected.sum(0)
+        description = f"{name}plus a number for each column (mean of a speaker or corpus)"
+        yield description, slope * features + offsets, COLUMN_WORDS
+    slopes[columns], offsets[columns] = fit_line(x, y, selected)
+    description = "times and plus a number for each column (CMVN of a speaker or corpus)"
+    yield description, slopes * features + offsets, COLUMN_WORDS
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
-    """Yield maps that normalize features (frames, columns) by means and deviations, of each column or of all columns.
+    """Yield maps that subtract a mean from features (frames, columns), and may divide by a standard deviation.
 
-    ``sample``, from which the means and deviations are taken, is the features, or more or fewer of their frames.
+    The statistics are those of each column, or of all values, of the array ``sample`` (any number of frames, columns).
+    If ``sample`` is not the object ``features``, the descriptions of the maps name its number of frames.
     """
     source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
@@ -229,38 +248,39 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     yield f"{MEAN}{source}", centered, 1
     for ddof, name in ((0, ""), (1, " (of a sample)")):
         if len(sample) > ddof:
-            deviation = np.maximum(sample.std(0, ddof=ddof), 1e-10)
+            deviation = np.maximum(sample.std(0, ddof=ddof), MIN_DEVIATION)
             yield f"{divided}{name} of each column{source}", centered / deviation, 1
     centered = features - sample.mean()
     yield f"minus the mean over all columns and frames{source}", centered, 1
-    yield f"{divided} over all{source}", centered / max(float(sample.std()), 1e-10), 1
+    yield f"{divided} over all{source}", centered / max(float(sample.std()), MIN_DEVIATION), 1
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a constant offset of log energies, such as "plus 1", and its reason, if the offset shows one.
+    """Describe a number that was added to log energies, such as "plus 1", and the likely reason of its value.
 
-    A reason is another scale of the samples, or power that is divided by the number of FFT points. ``slope`` is the
-    factor from natural logarithms to the numbers of the array.
+    The reasons are another scale of the samples, and power that was divided by the number of FFT points. The log
+    energies are natural logarithms times ``slope``.
     """
     sign = "plus" if offset > 0 else "minus"
     for factor, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
-        if abs(abs(offset) - factor * LOG_OF_SCALE) < 1e-2 * factor:
+        if abs(abs(offset) - factor * LOG_OF_SCALE) < OFFSET_ERROR * factor:
             return f"{sign} {factor * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
-    natural_offset = offset / abs(slope)
-    points = next((2**n for n in range(7, 13) if abs(abs(natural_offset) - n * math.log(2)) < 1e-3), 0)
+    natural_offset = abs(offset / slope)
+    exponents = range(7, 13)  # FFTs of speech features usually have 2 ** 7 = 128 to 2 ** 12 = 4096 points.
+    points = next((2**n for n in exponents if abs(natural_offset - n * math.log(2)) < ZERO_OFFSET), 0)
     meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
-    if not meaning and 1e-3 < abs(natural_offset) < 50:  # Larger offsets cannot come from the scale of samples.
-        meaning = f"(of log energies: samples times {math.exp(natural_offset / 2):.4g})"
+    if not meaning and ZERO_OFFSET < natural_offset < MAX_SCALE_OFFSET:
+        meaning = f"(of log energies: samples times {math.exp(offset / abs(slope) / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 
 
-def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
+def fit_line(x: Doubles, y: Doubles, selected: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only the points that the mask ``inside`` selects are used. It selects at least one point of each column. Return the
-    slope and the offset, as numbers or with the shape (columns,). The slope is 1 if all ``x`` are equal.
+    Return the slope and the offset, as numbers or as arrays (columns,). The mask ``selected`` selects the points that
+    are used, at least one of each column. None selects all. The slope is 1 if all selected ``x`` of a line are equal.
     """
-    weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
+    weights = np.ones(x.shape) if selected is None else selected.astype(np.float64)
     x_mean, y_mean = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
     centered = weights * (x - x_mean)
     power = (centered * centered).sum(0)
@@ -269,38 +289,37 @@ def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None
 
 
 def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the frames that both arrays share if frame ``i`` of ``target`` is frame ``i + shift`` of ``features``."""
+    """Return the common frames of both arrays, if frame ``i`` of ``target`` is frame ``i + shift`` of ``features``."""
     features, target = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(features), len(target))
     return features[:count], target[:count]
 
 
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
-    """Return the shift in frames, at most ``max_deviation`` from ``expected_shift``, at which the arrays agree best.
+    """Return the shift of frames (:func:`select_common_frames`) at which two arrays (frames, columns) agree best.
 
-    Both arrays have the shape (frames, columns), and :func:`select_common_frames` defines a shift. Of equally good
-    shifts, the shift nearest to ``expected_shift`` is returned.
+    It differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, the nearest is returned.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
-        """Return the distance of the arrays (:func:`measure_distance`) at a shift, and the deviation of the shift."""
+        """Return the distance of the arrays at a shift, and the difference from ``expected_shift``."""
         a, b = select_common_frames(features, target, shift)
         # A straight line fits one common frame exactly, so fewer than two frames count as the largest distance.
-        return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0, abs(shift - expected_shift))
+        return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0), abs(shift - expected_shift)
 
     return min(range(expected_shift - max_deviation, expected_shift + max_deviation + 1), key=measure_shift)
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe additional (positive) and missing (negative) frames at the "start" and the "end" of an array."""
+    """Describe ``counts``, the numbers of additional frames (missing if negative) at the "start" and the "end"."""
     return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
             for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlation of each column of ``target`` with each column of ``features``.
+    """Return the correlation of each column of ``target`` with each column of ``features``, or 0 for a constant column.
 
-    The result has the shape (columns of the target, columns of the features). Constant columns have a correlation of 0.
+    The result has the shape (columns of the target, columns of the features).
     """
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -309,19 +328,21 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of the target the index of the features' column that equals it up to offset and scale.
+    """Return for each column of ``target`` the index of the column of ``features`` that equals it.
 
-    Scales are positive. Return None if at least one column of the target has no such column.
+    Columns are equal if a positive scale and an offset convert one to the other. Return None if a column of ``target``
+    equals no column of ``features``.
     """
     correlations = compute_correlations(features, target)
-    best = correlations.argmax(1)  # Below, 1e-6 allows for rounding in single precision.
-    return best.tolist() if (correlations.max(1) > 1 - 1e-6).all() else None
+    best = correlations.argmax(1)
+    min_correlation = 1 - 1e-6  # Rounding in single precision may reduce a correlation of 1 to this number.
+    return best.tolist() if (correlations.max(1) > min_correlation).all() else None
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe ``order``, the indices of columns selected from ``column_count`` columns. Return "" for all in order."""
+    """Describe the columns ``order`` (indices) that were selected from ``column_count`` columns, or "" for all."""
     order, all_columns = list(order), list(range(column_count))
-    names = {
+    orders = {
         "the first column last": [*all_columns[1:], 0],
         "the last column first": [column_count - 1, *all_columns[:-1]],
         "the columns in reverse order": all_columns[::-1],
@@ -330,5 +351,5 @@ def describe_order(order: Sequence[int], column_count: int) -> str:
         f"columns {order[0]} to {order[-1]} only": [*range(order[0], order[-1] + 1)],
         "": all_columns,
     }
-    shown = ", ".join(map(str, order[:8])) + ", ..." * (len(order) > 8)
-    return next((name for name, named_order in names.items() if named_order == order), f"columns {shown}")
+    listed = ", ".join(map(str, order[:MAX_LISTED_COLUMNS])) + ", ..." * (len(order) > MAX_LISTED_COLUMNS)
+    return next((name for name, named_order in orders.items() if named_order == order), f"columns {listed}")

@@ -25,8 +25,16 @@ Implementation = Callable[[Array, dict[str, Any]], npt.ArrayLike]
 LEVELS = range(1, 9)
 GRADES = ("bits", "1e-5", "1e-3", "wrong", "failed", "not supported")
 PASSED = GRADES[:3]
+MIN_TOLERANCE = 1e-3  # Tolerance of a vector whose rounding errors are small. Absolute for magnitudes below 1.
+ROUNDING_FACTOR = 3  # Ratio of the tolerance to Kaldi's rounding error, because implementations round differently.
+MAX_LISTED_FAILURES = 5  # Number of failures that a scorecard describes. It counts the other failures.
 PACKAGE = "kaldi_conformance"
 CHECKOUT = Path(__file__).parents[3] / "reference_data" / "conformance"
+
+
+def _is_numeric(array: Array) -> bool:
+    """Return True if the elements of an array are booleans, integers or floats, but not complex numbers."""
+    return array.dtype.kind in "biuf"
 
 
 @dataclass(frozen=True)
@@ -35,10 +43,10 @@ class Vector:
 
     Attributes:
         id: name of the vector, such as "3-0017".
-        level: 1 to 8.
-        options: Kaldi's program, and all its options with their values.
-        file: the wave file of the audio. None for another input.
-        given: the input: int16 audio (T,), an array, or the bytes of an archive, uint8.
+        level: number of the level, 1 to 8.
+        options: the name of Kaldi's program under the key "program", and the values of all its options.
+        file: path of the wave file with the audio. None if the input is not audio.
+        given: the input: int16 audio (T,), an array, or the bytes of an archive as uint8.
         expected: Kaldi's output.
         rounding: largest difference between Kaldi's output and a computation in double precision.
         title: title of the level.
@@ -58,22 +66,24 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error: 1e-3, or 3 times :attr:`rounding` if larger; relative for magnitudes above 1."""
-        return max(1e-3, 3 * self.rounding)
+        """Largest accepted error: 1e-3 or 3 times :attr:`rounding`, whichever is larger. See :meth:`grade`."""
+        return max(MIN_TOLERANCE, ROUNDING_FACTOR * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
-        """Return a result's grade, "bits", "1e-5", "1e-3" or "wrong", and a description of the error of a wrong result.
+        """Grade the output of an implementation for this vector.
 
         Args:
-            result: the output of an implementation for ``given`` and ``options``.
+            result: the output for the input ``given`` and the ``options``.
 
         Returns:
-            The grade and the description. "bits" means equal numbers, after conversion to the type of ``expected`` if
-            it is a float type, "1e-5" a relative error of at most 1e-5 (absolute for numbers below 1), and "1e-3" an
-            error of at most :attr:`tolerance`. Integers must be equal. NaN equals NaN, and two empty arrays are equal.
+            The grade, and a description of the error of a wrong result, or "". The grade is "bits" for numbers equal to
+            ``expected`` (after conversion to its type, if it is a float type), "1e-5" for errors of at most 1e-5,
+            "1e-3" for errors of at most :attr:`tolerance`, and "wrong" for other results. Errors are relative to
+            expected magnitudes above 1, and absolute for smaller magnitudes. Expected integers must be equal. NaN
+            equals NaN, and two empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
-        if array.dtype.kind not in "biuf":
+        if not _is_numeric(array):
             return "wrong", f"elements of type {array.dtype} are not numbers"
         if expected.size == 0 and array.size == 0:
             return "bits", ""
@@ -81,26 +91,27 @@ class Vector:
             if array.shape[1:] == expected.shape[1:] != ():
                 return "wrong", f"{len(array)} frames, not {len(expected)}"
             return "wrong", f"the shape is {array.shape}, not {expected.shape}"
+        is_float = expected.dtype.kind == "f"
         with np.errstate(over="ignore", invalid="ignore"):
             # A float is not rounded to an integer, because 1.5 is not a decision.
-            converted = array.astype(expected.dtype) if expected.dtype.kind == "f" else array
-            if np.array_equal(converted, expected, equal_nan=expected.dtype.kind == "f"):
+            converted = array.astype(expected.dtype) if is_float else array
+            if np.array_equal(converted, expected, equal_nan=is_float):
                 return "bits", ""
-            error = np.abs(array.astype(np.float64) - expected) / np.maximum(1, np.abs(expected.astype(np.float64)))
-        # NaN differs from itself. NaN in both arrays is not an error.
-        error[(converted == expected) | ((converted != converted) & (expected != expected))] = 0
-        error = np.nan_to_num(error, nan=np.inf)
-        largest = float(error.max())
+            errors = np.abs(array.astype(np.float64) - expected) / np.maximum(1, np.abs(expected.astype(np.float64)))
+        # Equal infinities and NaN in both arrays give an error of NaN, but they agree. Any other NaN is wrong.
+        errors[(converted == expected) | ((converted != converted) & (expected != expected))] = 0
+        errors = np.nan_to_num(errors, nan=np.inf)
+        largest = float(errors.max())
         for name, bound in (("1e-5", 1e-5), ("1e-3", self.tolerance)):
-            if expected.dtype.kind == "f" and largest <= bound:
+            if is_float and largest <= bound:
                 return name, ""
-        indices = [int(index) for index in np.unravel_index(int(error.argmax()), error.shape)]
+        indices = [int(index) for index in np.unravel_index(int(errors.argmax()), errors.shape)]
         return "wrong", f"the largest error is {largest:.2g}, at {indices}"
 
     def check(self, result: npt.ArrayLike) -> None:
-        """Raise AssertionError if ``result``, the output of an implementation for this vector, is wrong.
+        """Raise AssertionError if the output ``result`` of an implementation for this vector is wrong.
 
-        Use this method in tests: ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
+        Use this method in a test with the decorator ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
         """
         grade, why = self.grade(result)
         if grade not in PASSED:
@@ -114,8 +125,8 @@ class Result:
     Attributes:
         vector: the vector.
         grade: one of ``GRADES``.
-        why: description of the difference of a wrong result, or of the failure of the implementation.
-        array: the result if it is wrong.
+        why: description of a wrong result, or reason of a failure or of an unsupported vector. "" without a reason.
+        array: the output of the implementation if it is wrong. None for other grades.
     """
 
     vector: Vector
@@ -126,7 +137,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Results by level. ``str()`` returns a table, and the mistakes that wrong results have in common.
+    """Results of an implementation for the vectors of the conformance kit.
+
+    ``str()`` returns a table with the number of vectors of each level and grade, the causes, and the first failures.
 
     Attributes:
         results: the results of all vectors.
@@ -143,31 +156,36 @@ class Scorecard:
         return bool(supported_grades) and all(grade in PASSED for grade in supported_grades)
 
     def counts(self) -> dict[int, dict[str, int]]:
-        """Count the vectors of each level and grade, and return ``counts[level][grade]``."""
+        """Return the numbers of vectors as ``counts[level][grade]``, for each level that was run and each grade."""
         counts = {result.vector.level: dict.fromkeys(GRADES, 0) for result in self.results}
         for result in self.results:
             counts[result.vector.level][result.grade] += 1
         return counts
 
     def __str__(self) -> str:
+        """Return the table, and a line for each cause and for each of the first failures."""
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
         titles = {result.vector.level: result.vector.title for result in self.results}
         for level, counts in sorted(self.counts().items()):
             numbers = "".join(f" {counts[grade]:>{max(6, len(grade))}}" for grade in GRADES)
             lines.append(f"{level} {titles[level]:28} {sum(counts.values()):>8}{numbers}")
         lines += [f"wrong: {cause}" for cause in self.causes]
-        invalid = [
-            result for result in self.results if result.array is not None and result.array.dtype.kind not in "biuf"
-        ]
+        invalid = [result for result in self.results if result.array is not None and not _is_numeric(result.array)]
         lines += [f"wrong: {result.why}: {len(invalid)} vectors, such as {result.vector.id}" for result in invalid[:1]]
         failed = [result for result in self.results if result.grade == "failed"]
-        lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
+        lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:MAX_LISTED_FAILURES]]
         if self.results and all(result.grade == "not supported" and result.why for result in self.results):
             lines.append(f"not supported: {self.results[0].why}")
-        return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
+        if len(failed) > MAX_LISTED_FAILURES:
+            lines.append(f"failed: {len(failed) - MAX_LISTED_FAILURES} more")
+        return "\n".join(lines)
 
     def as_json(self) -> str:
-        """Return the scorecard as JSON: ``passed``, ``levels``, ``causes``, and the wrong or failed ``vectors``."""
+        """Return the scorecard as a JSON object with ``passed``, ``levels``, ``causes`` and ``vectors``.
+
+        ``levels`` is the result of :meth:`counts`. ``vectors`` maps the ids of wrong and failed vectors to the grade
+        and its reason.
+        """
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
             "passed": self.passed,
@@ -189,11 +207,11 @@ def conform(
 
     Args:
         implementation: function that takes the input of a vector (int16 audio (T,), an array, or the bytes of an
-            archive, uint8) and its options, and returns an array. It raises NotImplementedError for a vector that it
+            archive as uint8) and its options, and returns an array. It raises NotImplementedError for a vector that it
             does not support. Any other exception is a failure.
         level: one level or several levels to run, 1 to 8. None for all.
         kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
-        explain: report the mistakes that wrong results have in common, found by :func:`kaldi_explain.explain`.
+        explain: True to search for the mistakes that wrong results have in common.
 
     Returns:
         The scorecard.
@@ -216,24 +234,27 @@ def conform(
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
-    """Return the scorecard of results. If ``explain`` is True, also search for the causes of wrong numeric results."""
-    wrong = [
+    """Return the scorecard of results. If ``explain`` is True, search for the causes of wrong numeric results."""
+    wrong_results = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results
         for vector in [result.vector]
-        if result.array is not None and result.array.dtype.kind in "biuf"
+        if result.array is not None and _is_numeric(result.array)
     ]
-    return Scorecard(results, find_causes(wrong) if explain else [])
+    return Scorecard(results, find_causes(wrong_results) if explain else [])
 
 
 def grade(vector: Vector, result: npt.ArrayLike) -> Result:
-    """Grade the array ``result``, which an implementation returned for a vector, and return a :class:`Result`."""
+    """Return the :class:`Result` of a vector for which an implementation returned the array ``result``."""
     name, why = vector.grade(result)
     return Result(vector, name, why, np.asarray(result) if name == "wrong" else None)
 
 
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
-    """Grade an implementation's result. NotImplementedError gives "not supported", and any other exception "failed"."""
+    """Call an implementation with the input and the options of a vector, and grade the array that it returns.
+
+    The grade is "not supported" if it raises NotImplementedError, and "failed" if it raises another error or exits.
+    """
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
@@ -243,11 +264,14 @@ def _grade_result(vector: Vector, implementation: Implementation) -> Result:
 
 
 def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = None) -> list[Vector]:
-    """Return the vectors of the conformance kit, in the order of ``level`` and, within a level, of the kit.
+    """Load the test vectors of the conformance kit.
 
     Args:
         level: one level or several levels, 1 to 8. None for all.
         kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
+
+    Returns:
+        The vectors in the order of ``level``. The vectors of a level are in the order of the kit.
 
     Raises:
         OptionError: a level does not exist.
@@ -273,8 +297,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 def find_kit_folder(kit: str | Path | None = None) -> Path:
     """Return the folder of the conformance kit: ``kit``, or the installed package, or else the kit of this checkout.
 
-    Raises:
-        FeatureError: there is no kit, or the folder is not a kit.
+    Raise FeatureError if the folder does not exist, or is not a conformance kit.
     """
     if kit is None:
         spec = importlib.util.find_spec(PACKAGE)
@@ -291,11 +314,11 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Return the vectors of one level. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
-    files: dict[str, Array] = {}
+    """Load one level of a kit. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
+    files: dict[str, Array] = {}  # Maps the names of files to their numbers, in an array of one dimension.
 
     def read_array(location: dict[str, Any]) -> Array:
-        """Return the array at ``location``, a dictionary with "file", "offset" in elements, and "shape"."""
+        """Return an array of a file. ``location`` has the keys "file", "offset" (number of elements) and "shape"."""
         name = Path(location["file"]).name
         if name not in files:
             files[name] = load_npy(folder / name)
@@ -305,7 +328,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
 
     @functools.lru_cache(maxsize=64)
     def read_samples(name: str) -> Array:
-        """Return the first channel (T,) of the wave file ``name``, which several vectors may share."""
+        """Return the first channel (T,) of the wave file ``name``. Several vectors may share a file."""
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 

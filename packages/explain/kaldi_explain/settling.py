@@ -97,15 +97,15 @@ class Settled:
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
-    def describe_shift(self, named_at_start: int = 0, named_at_end: int = 0) -> list[str]:
+    def describe_shift(self, start_shift: int = 0, end_shift: int = 0) -> list[str]:
         """Describe how many frames the array has less than the features, or more, at its start and at its end.
 
-        Frames that are missing at the end are not described if zeros were appended to the audio. The arguments are
-        numbers of missing frames at the start and at the end that the answer names already.
+        Frames that are missing at the end are not described if zeros were appended to the audio. The arguments are the
+        shifts (``Deviations.edge_shifts``) that the answer names already.
         """
-        missing_at_end = len(self.features) - self.frame - len(self.target) - named_at_end
+        missing_at_end = len(self.features) - self.frame - len(self.target) - end_shift
         missing_at_end = 0 if self.candidate.source.words.endswith(ZEROS) else missing_at_end
-        return fits.describe_frame_counts({"start": self.row - self.frame - named_at_start, "end": -missing_at_end})
+        return fits.describe_frame_counts({"start": self.row - self.frame - start_shift, "end": -missing_at_end})
 
 
 class Settling:

@@ -87,9 +87,9 @@ def test_difference_without_a_rule_is_left(name: str) -> None:
 def test_frames_left_out_and_inserted_are_named_with_their_place() -> None:
     dropped = compared(np.delete(NOISE, 70, 0))
     assert dropped.reasons == ["1 frame left out before frame 70"] and not dropped.unexplained
-    assert dropped.missing == (0, 1)
+    assert dropped.edge_shifts == (0, 1)
     early = compared(np.delete(NOISE, 20, 0), shift=1)
-    assert early.reasons == ["1 frame left out before frame 20"] and early.missing == (-1, 0)
+    assert early.reasons == ["1 frame left out before frame 20"] and early.edge_shifts == (-1, 0)
     inserted = compared(np.insert(NOISE, 70, NOISE[70], 0)[:100])
     assert inserted.reasons == ["1 frame inserted before frame 71"] and not inserted.unexplained
 

@@ -905,7 +905,7 @@ def test_rate_at_which_few_options_are_wrong_needs_a_fifth_of_the_cost_only(
     search.list_starts = lambda source, timings: [starts[source.rate]]
     search.improve_starts = lambda starts: [SimpleNamespace(cost=other, rate=16000)]
     finder: Any = SimpleNamespace(
-        begun=[SimpleNamespace(search=search, candidate=candidate, cost=own)], _get_lowest_cost=lambda: own,
+        starts=[SimpleNamespace(search=search, candidate=candidate, cost=own)], _get_lowest_cost=lambda: own,
         budget=SimpleNamespace(is_stage_over=lambda: False),
     )  # fmt: skip
 
