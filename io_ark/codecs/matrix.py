@@ -50,7 +50,7 @@ class MatrixCodec(FloatArrayCodec):
             if start == self._start and column_size == 4 and rows >= 0 and columns >= 0:
                 source.skip(_START)
                 byte_count = rows * columns * self._itemsize
-                if byte_count > source.small:
+                if byte_count > source.max_copied_bytes:
                     return source.read_array(self._stored_dtype, rows * columns).reshape(rows, columns)
                 window, at = source.take(byte_count)
                 # Copying the bytes is three times as fast as copying an unaligned array.

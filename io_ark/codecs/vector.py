@@ -42,7 +42,7 @@ class VectorCodec(FloatArrayCodec):
             if start == self._start and count >= 0:
                 source.skip(_START)
                 byte_count = count * self._itemsize
-                if byte_count > source.small:
+                if byte_count > source.max_copied_bytes:
                     return source.read_array(self._stored_dtype, count)
                 window, at = source.take(byte_count)
                 vector: Array = np.ndarray((count,), self._stored_dtype, bytearray(window[at : at + byte_count]))

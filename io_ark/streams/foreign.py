@@ -72,9 +72,10 @@ def refuse_foreign_file(source: Source, expected: Expected) -> None:
 
 
 def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
-    r"""Raise :class:`FormatError`, with advice, if the first bytes of a file show the format of another program.
+    r"""Raise :class:`FormatError`, with advice, if the first bytes of a file show a format that Kaldi cannot read.
 
-    As in Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
+    Compressed files are refused as well. So are configuration files instead of a table, and binary files instead of a
+    script file. As in Kaldi, a byte-order mark at the start of a table belongs to the first key. It causes a warning.
 
     Args:
         head: the first bytes of the file, up to :data:`HEAD_BYTES`.

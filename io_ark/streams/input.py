@@ -47,7 +47,7 @@ class Input(AbstractContextManager["Input"]):
         self._keep = keep
 
     def close(self) -> int:
-        """Close the input and return the exit status of the command of a pipe. The status of other inputs is 0."""
+        """Close the input. Return the exit status of a pipe's command, or 0 for other inputs and in later calls."""
         self._keep = None
         if self._close is None:
             return 0
@@ -90,7 +90,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     if kind == "pipe":
         return _open_pipe(command, access)
     file = files.get_file(path) if files else open_file(path, access)
-    if file.regular:
+    if file.is_regular:
         return Input(file.open_source(offset or 0))
     if offset:
         raise OpenError(
@@ -107,7 +107,7 @@ _standard_input_taken = False
 
 
 def open_standard_input() -> Source:
-    """Return the source of standard input.
+    """Return the source of standard input, which no other table can read until it is released.
 
     Raises:
         OpenError: a table is reading standard input already, or standard input is closed or not a stream of bytes.
@@ -152,7 +152,7 @@ class _SingleReads:
 
 
 def _open_pipe(command: str, access: Access) -> Input:
-    """Run a command in this process if possible, otherwise in a shell, and return the open output of the command."""
+    """Return the output of a command as an open input. The command runs in this process if possible, or in a shell."""
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
     if (status_and_data := run_in_process(command, start)) is not None:

@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 # Bounds of the bytes of a request with its read-ahead. Large requests save round trips, but take memory.
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
+_MAX_TYPICAL_BYTES = 1 << 20  # Maximum bytes of a request after a jump, unless the reader needs more.
 # Seconds to wait before each further attempt. Up to the same time is added at random, so that workers do not retry at
 # the same moment.
 _RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0)
@@ -73,6 +74,8 @@ class _Connection:
 
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     """Return fsspec's file system for a URL, and the path of the file in it.
+
+    Without ``access.private``, the file system connects only to public addresses by HTTP.
 
     Raises:
         OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
@@ -221,7 +224,7 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
 
 
 async def _request_from_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. The object must have the version ``version``."""
+    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. Fail if its version is not ``version``."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
@@ -269,11 +272,11 @@ class RemoteFile:
 
     Attributes:
         path: the URL.
-        regular: always True, because the file has offsets.
+        is_regular: always True, because the file has offsets.
         size: size of the file in bytes.
     """
 
-    regular = True
+    is_regular = True
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)
@@ -289,7 +292,7 @@ class RemoteFile:
     def _request_first_bytes(self) -> tuple[int, str]:
         """Return the size and version of the file. With HTTP, the same request reads the first bytes.
 
-        A file without versions is read as a whole if it is small, and refused otherwise.
+        A file without versions is read as a whole if it has at most 8 MiB, and refused otherwise.
         """
 
         def request_size(system: Any, path: str) -> tuple[object, str]:
@@ -348,9 +351,9 @@ class RemoteFile:
         return self._span[1][: end - offset]
 
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
-        """Double the number of bytes to read ahead while reading in order. Reduce it after a jump.
+        """Double the number of bytes to read ahead while reading in order.
 
-        After a jump, the number is about the mean number of bytes that were read between two jumps.
+        After a jump, set it to about the mean number of bytes that were read between two jumps, up to 1 MiB.
 
         Args:
             offset: offset of the next read.
@@ -361,7 +364,7 @@ class RemoteFile:
         else:
             # About half of the bytes of the last request are assumed to be unread.
             bytes_read = max(end - self._run_start - self._ahead // 2, _MIN_REQUEST_BYTES)
-            self._typical = (self._typical + min(bytes_read, _MAX_REQUEST_BYTES // 8)) // 2
+            self._typical = (self._typical + min(bytes_read, _MAX_TYPICAL_BYTES)) // 2
             self._ahead = max(_MIN_REQUEST_BYTES, self._typical)
             self._run_start = offset
 
@@ -508,7 +511,7 @@ class Upload:
             raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
     def write(self, data: Any) -> int:
-        """Write bytes, which are collected and sent in large parts. Return the number of bytes."""
+        """Add ``data`` to the bytes that are collected and sent in large parts. Return its number of bytes."""
         return self._convert_errors(lambda: int(self._file.write(bytes(data))))
 
     def close(self) -> None:

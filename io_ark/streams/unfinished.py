@@ -52,7 +52,7 @@ def is_replaceable(path: Path) -> bool:
 
 
 def resolve_target(path: Path, *, follow: bool = False) -> Path:
-    """Return the absolute path that a temporary file for ``path`` will replace. Links to its folder are resolved.
+    """Return the absolute path that a temporary file for ``path`` will replace. Links in its parents are resolved.
 
     Args:
         path: the file to be written.
@@ -72,7 +72,7 @@ def choose_temporary_name(path: Path, *, follow: bool = False) -> Path:
 
 
 def identify_machine() -> str:
-    """Return an identifier of the machine and of the namespace of process ids, which differs between containers."""
+    """Return eight hexadecimal digits that identify the machine and the container (its namespace of process ids)."""
     namespace = 0
     with contextlib.suppress(OSError):
         namespace = os.stat("/proc/self/ns/pid").st_ino
@@ -80,7 +80,7 @@ def identify_machine() -> str:
 
 
 def remove_unfinished(path: Path, *, own: bool = False) -> int:
-    """Remove the temporary files of ``path`` that ended processes have left, and return the number of removed names.
+    """Remove temporary files of ``path`` that ended processes have left. Return the number of removed or renamed paths.
 
     Args:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
@@ -98,9 +98,9 @@ def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
 
 
 def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = False) -> int:
-    """Remove the abandoned temporary files in a directory, and return the number of removed names.
+    """Remove the abandoned temporary files in a directory, and return the number of removed or renamed paths.
 
-    A folder that was being replaced is renamed to its old name instead if no new folder has this name.
+    A folder that was being replaced gets its old name back if no new folder has this name.
 
     Args:
         directory: the directory, which may be missing.
@@ -111,11 +111,11 @@ def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = Fals
 
 
 def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
-    """Return the abandoned files in a directory whose names begin with ``start`` (see :func:`_is_abandoned`)."""
+    """Return the abandoned temporary files in a directory whose names begin with ``start``, or [] if it is missing."""
     if not directory.is_dir():
         return []
-    temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
-    return [path for path in temporary if _is_abandoned(path, own)]
+    candidates = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
+    return [path for path in candidates if _is_abandoned(path, own)]
 
 
 def _remove_abandoned(path: Path) -> bool:
@@ -201,14 +201,14 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, to which the ``with`` block writes files. The folder then replaces ``folder``.
+    """Yield a temporary folder, to which the ``with`` block writes files, and which then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed. If the block
     raises an exception, the temporary folder is removed, and the old folder is left unchanged.
 
     Raises:
         OtherFileError: the old folder contains a folder, or a file that the new folder lacks.
-        NotADirectoryError: ``folder`` is not a folder.
+        NotADirectoryError: ``folder`` exists and is not a folder.
         OSError: ``folder`` is the root directory or the working directory.
     """
     target = resolve_target(folder, follow=True)
@@ -237,7 +237,10 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
-    """Return the first entry of ``folder``, in the order of names, that is a folder or is not in ``names``, or None."""
+    """Return the first entry of ``folder``, in order of names, that is not in ``names`` or is a folder (not a link).
+
+    Return None if there is no such entry.
+    """
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return other_entries[0] if other_entries else None
