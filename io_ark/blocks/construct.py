@@ -33,7 +33,7 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join blocks that have values. A single block is returned unchanged.
+    """Join blocks that have values. A single block is returned unchanged. Without blocks, the result has no entries.
 
     Array blocks of one dtype and number of dimensions, shape blocks of one dtype, posterior blocks, and wave blocks
     that agree in ``only_headers`` keep their class. Other blocks become an :class:`ObjectBlock`.

@@ -423,7 +423,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
         method: number of the :class:`CompressionMethod`.
 
     Returns:
-        The entries of an archive, or None if the block is not of this kind or a matrix cannot be compressed.
+        The entries of an archive, or None if the block has other values, or a matrix cannot be compressed.
 
     >>> import numpy as np
     >>> from io_ark.blocks import ArrayBlock
@@ -470,7 +470,6 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text_matrix(sink, matrix.to_array())
             return
-        for buffer in (
-            _encode_parts(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),)
-        ):
-            sink.write(buffer)
+        is_compressed = isinstance(value, CompressedMatrix)
+        for part in _encode_parts(value) if is_compressed else (_encode_matrix(value, self.method),):
+            sink.write(part)

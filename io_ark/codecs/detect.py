@@ -51,7 +51,7 @@ _TOKEN_END = 5
 _VECTOR = b"FV \x04"  # Start of the weights in a Gaussian posterior. No object ends before it.
 # Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
-_SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])  # A number of 4 bytes after a byte with its size.
+_SIZED_NUMBER = np.dtype([("size", "u1"), ("bits", "<i4")])  # A number of 4 bytes after a byte with its size.
 # Magnitudes of floats that are common. The bits of other floats are more likely an integer, because smaller floats have
 # the bits of integers up to 500 million, and NaN has the bits of small negative integers.
 _COMMON_FLOATS = (1e-20, 1e20)
@@ -126,8 +126,9 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
     ``window`` holds the binary marker, and then numbers that each follow a size byte. ``count`` numbers from the index
     ``first`` on are examined, or fewer if the window is shorter.
     """
-    start = len(BINARY_MARKER) + first * _SIZED.itemsize
-    bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
+    start = len(BINARY_MARKER) + first * _SIZED_NUMBER.itemsize
+    count = min(count, (len(window) - start) // _SIZED_NUMBER.itemsize)
+    bits = np.frombuffer(window, _SIZED_NUMBER, count, start)["bits"]
     magnitudes = np.abs(bits.astype("<i4").view("<f4"))
     smallest, greatest = _COMMON_FLOATS
     is_common = ((magnitudes >= smallest) & (magnitudes <= greatest)) | np.isinf(magnitudes) | np.isin(bits, _NAN_BITS)

@@ -313,7 +313,10 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the first and second numbers of pairs, each (pairs,). Raise FormatError or TypeError if this fails."""
+        """Return the first and the second numbers of pairs as two arrays (pairs,).
+
+        Raise FormatError or TypeError if ``value`` does not hold pairs of numbers of type ``dtype``.
+        """
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)
