@@ -230,7 +230,7 @@ class ArrayBlock(Block):
         return columns if (self.shapes[:, 1] == columns).all() else None
 
     def join_rows(self) -> Array | None:
-        """Return the rows of all matrices as (rows, columns), or None if their numbers of columns differ or one is empty."""
+        """Return the rows of all matrices as (rows, columns), or None if they differ in columns, or one is empty."""
         columns = self.count_columns()
         return None if columns is None else self.values.reshape(-1, columns)
 

@@ -48,12 +48,10 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 
 
 def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """Read records of numbers in binary, and check the size byte before every number.
+    """Read ``count`` records of numbers in binary, and check the size byte before every number.
 
     Args:
-        source: source at the first record.
         layout: dtype of a record (see :func:`create_sized_layout`).
-        count: number of records.
         what: description of the records for error messages.
 
     Returns:

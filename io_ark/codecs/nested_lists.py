@@ -36,7 +36,6 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     The caller then reads this list by itself.
 
     Args:
-        source: source at the first list.
         limit: maximum number of lists.
         width: number of integers or floats per element of a list.
 

@@ -81,7 +81,6 @@ class Scan(Protocol):
         """Read some or all of the objects at known offsets of a window. Return None if no object can be read.
 
         Args:
-            window: the bytes.
             keys: keys of the objects.
             bounds: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
                 of the window, and an offset that the end of the object does not exceed.
@@ -157,7 +156,6 @@ class KindScan:
         """Scan a window in C, and store the ends of the objects in ``_ends``. Return None if no object was read.
 
         Args:
-            window: the bytes.
             keys: buffer that receives the keys of entries. None for objects without keys.
             offsets: offsets of objects, shape (objects,). None if the window starts with an entry.
             max_value_bytes: maximum bytes of the numbers in memory. None for the size of the window.

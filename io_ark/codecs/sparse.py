@@ -168,8 +168,7 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
         source.fail(
-            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}",
-            at,
+            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}", at
         )
     source.skip(len(word[0]))
     return int(digits)

@@ -349,7 +349,6 @@ class WaveScan:
 
         Args:
             keys: keys of the files. None if the window starts with an entry of an archive.
-            window: the bytes.
             bounds: start and end of each file in the window, shape (files, 2). None for an archive.
         """
         data = window.view_bytes()

@@ -96,11 +96,9 @@ class OpenFile:
         return self._map
 
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return a source that reads this regular file, or its memory map, from an offset to the end.
+        """Return a source that reads this regular file, or its memory map, from the byte ``offset`` to the end.
 
-        Args:
-            offset: offset in bytes.
-            ahead: True to read ahead, because the following bytes will be needed.
+        ``ahead`` is True to read ahead, because the following bytes will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.

@@ -34,9 +34,6 @@ class Input(AbstractContextManager["Input"]):
         close: function that closes a pipe or releases standard input, and returns the exit status of the command of a
             pipe, or 0. None for other inputs.
         keep: object that must stay alive until the input is closed.
-
-    Attributes:
-        source: source of the bytes of the file or pipe.
     """
 
     __slots__ = ("_close", "_keep", "source")

@@ -35,11 +35,9 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim_file(owner: Any, target: int | str) -> None:
-    """Record the output that writes to a regular file or a URL. An earlier output to the target then refuses writes.
+    """Record the output ``owner``, which writes to a regular file or a URL. An earlier output then refuses writes.
 
-    Args:
-        owner: the output.
-        target: descriptor of the file, or the URL.
+    ``target`` is the descriptor of the file, or the URL.
     """
     identity: object = target
     if isinstance(target, int):
@@ -118,8 +116,6 @@ class Output(ClosedOnExit):
         start: number of bytes in the file when it was opened.
 
     Attributes:
-        name: name for error messages.
-        start: number of bytes in the file when it was opened.
         entry: context for the writes of one entry. If a write fails or is interrupted, the output is broken.
         archive: archive to which the lines of this output point if it is a script file, or None. The bytes of the
             archive are sent before these lines. After a failure, a script file that is not a pipe or standard output

@@ -316,11 +316,9 @@ class RemoteFile:
         return size, version
 
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return a source that reads the file from an offset to its end.
+        """Return a source that reads the file from the byte ``offset`` to its end.
 
-        Args:
-            offset: offset in bytes.
-            ahead: True to read ahead, because the bytes after an object will be needed.
+        ``ahead`` is True to read ahead, because the bytes after an object will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.

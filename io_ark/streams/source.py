@@ -148,11 +148,7 @@ class Source:
         return self.read_array(np.uint8, count), 0
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Read ``count`` elements as an array (count,), which is writable unless the source is a buffer in memory.
-
-        Args:
-            dtype: type of an element.
-            count: number of elements.
+        """Read ``count`` elements of type ``dtype``. The array is writable unless the source is a buffer in memory.
 
         Raises:
             FormatError: ``count`` is negative.
@@ -403,9 +399,7 @@ class MapSource(BytesSource):
     """Source of a file that is mapped into memory and may grow. Its arrays are read-only views of the map.
 
     Args:
-        buffer: memory map of the file.
-        offset: offset of the first byte to read.
-        name: name for error messages.
+        buffer, offset, name: memory map of the file, and arguments of :class:`BytesSource`.
         map_again: function that returns a map of the file at its present size.
     """
 

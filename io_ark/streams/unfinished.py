@@ -54,9 +54,7 @@ def is_replaceable(path: Path) -> bool:
 def resolve_target(path: Path, *, follow: bool = False) -> Path:
     """Return the absolute path that a temporary file for ``path`` will replace. Links in its parents are resolved.
 
-    Args:
-        path: the file to be written.
-        follow: True to replace the file to which a link leads. By default, the link itself is replaced.
+    If ``path`` is a link, the link itself will be replaced, or with ``follow`` the file to which it leads.
     """
     path = Path(os.path.abspath(path))
     return Path(os.path.realpath(path)) if follow else Path(os.path.realpath(path.parent)) / path.name
@@ -189,10 +187,7 @@ def synchronize(path: Path) -> None:
 def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
     """Rename a complete temporary file to ``path``. If the machine crashes, ``path`` is the old or the new file.
 
-    Args:
-        temporary: the temporary file.
-        path: file to replace.
-        follow: True to replace the file to which a link leads. By default, the link itself is replaced.
+    If ``path`` is a link, the link itself is replaced, or with ``follow`` the file to which it leads.
     """
     target = resolve_target(path, follow=follow)
     os.replace(temporary, target)
