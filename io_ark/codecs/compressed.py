@@ -42,7 +42,7 @@ _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}  # Step of an integer as a 
 
 
 def align_numbers(array: Array) -> Array:
-    """Return ``array`` if it is contiguous and aligned, or otherwise a copy that is. C requires both properties."""
+    """Return ``array`` if it is contiguous and aligned, as C requires, or otherwise a contiguous and aligned copy."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 

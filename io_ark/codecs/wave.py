@@ -440,6 +440,7 @@ class _SamplesOfFile:
         self._source, self._offset, self._dtype = source, source.tell(), dtype
 
     def __getitem__(self, slices: tuple[slice, slice]) -> npt.NDArray[np.int16]:
+        """Read the channels and samples that two slices select. The second slice must have the step 1."""
         begin, end, _ = slices[1].indices(self.shape[1])
         frame_bytes, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * begin
         data = self._source.read_at((end - begin) * frame_bytes, offset)

@@ -102,6 +102,7 @@ def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[
 
 
 def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
+    """Return a codec that reads the headers of audio, and with ``read_entire_file`` counts the samples."""
     from io_ark.codecs.wave import WaveInfoCodec
 
     return WaveInfoCodec(counts_samples=read_entire_file)
@@ -110,7 +111,7 @@ def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Raise DataDirError, which names ``wav_scp`` and ``key``, if the header ``audio`` lacks the number of samples.
+    Raise DataDirError if the header ``audio`` lacks the number of samples. The error names ``wav_scp`` and ``key``.
     """
     import numpy as np
 
@@ -240,7 +241,8 @@ def get_utt2dur(
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
     """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    Return False if :func:`read_sphere_durations` returns None. ``unit`` is "utterance" or "recording", for messages.
+    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or the header of its file lacks a number.
+    ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
     if lines is None:
@@ -269,7 +271,6 @@ def measure_recordings(
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
-        src: the data directory.
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         counts_samples: True to count samples instead of reading headers.
         errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.

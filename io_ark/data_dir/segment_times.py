@@ -26,10 +26,9 @@ def is_interval(start: bytes, end: bytes) -> bool:
 def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield pairs: a chunk of a segments file, and a list with the duration of each line in seconds.
+    """Yield pairs: a chunk of the file ``segments``, and a list with the duration of each line in seconds.
 
     Args:
-        segments: path of the file.
         measure: function that takes the names of recordings and maps them to their durations in seconds. It is
             called once, and only if a segment lasts to the end of its recording.
 

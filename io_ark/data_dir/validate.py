@@ -133,10 +133,10 @@ class Check(DataFiles):
 
         With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
         """
-        if expected.keys == actual.keys or not (
-            difference := find_first_difference(iter(expected.keys), iter(actual.keys))
-        ):
+        if expected.keys == actual.keys:
             return
+        difference = find_first_difference(iter(expected.keys), iter(actual.keys))
+        assert difference
         line_number, (expected_key, actual_key) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
@@ -300,7 +300,8 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. Its ``status`` is Kaldi's exit status. If ``say.as_script``, its message was printed.
+        DataDirError: the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
+            message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
@@ -378,14 +379,10 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
     if difference := find_first_difference(lines, expected_lines):
-        line_number, (line_of_utt2spk, line_of_spk2utt) = difference
-        shown_lines = [
-            repr(decode_key(line)) if line else "no such line" for line in (line_of_utt2spk, line_of_spk2utt)
-        ]
-        problem = (
-            f"has {shown_lines[0]}, but spk2utt has {shown_lines[1]}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        )
-        key = get_field(line_of_utt2spk or line_of_spk2utt or b"")
+        line_number, pair = difference
+        shown_line, expected_line = (repr(decode_key(text)) if text else "no such line" for text in pair)
+        problem = f"has {shown_line}, but spk2utt has {expected_line}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        key = get_field(pair[0] or pair[1] or b"")
         raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
 

@@ -589,7 +589,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
-        """Consume bytes. If the window lacks them, read a new window, which is larger if objects are read in order."""
+        """Consume ``count`` bytes. If the window lacks them, read a new window, larger after a successive take."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.
