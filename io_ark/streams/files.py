@@ -40,7 +40,6 @@ class OpenFile:
 
     Attributes:
         descriptor: descriptor of the open file.
-        path: path of the file.
         is_regular: True for a regular file.
         size: size of the file in bytes when it was last checked.
     """

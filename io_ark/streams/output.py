@@ -57,7 +57,6 @@ class WholeWrites:
     that a signal handler raises.
 
     Attributes:
-        name: name of the output.
         is_broken: True after a failure.
         reason: message of the error that later writes to a broken output raise.
     """
@@ -118,8 +117,8 @@ class Output(ClosedOnExit):
     Attributes:
         entry: context for the writes of one entry. If a write fails or is interrupted, the output is broken.
         archive: archive to which the lines of this output point if it is a script file, or None. The bytes of the
-            archive are sent before these lines. After a failure, a script file that is not a pipe or standard output
-            ends with a complete line.
+            archive are sent before these lines. After a failure, the script file ends with a complete line, unless it
+            is a pipe or other code uses it as well.
     """
 
     archive: Output | None = None
@@ -203,34 +202,41 @@ class Output(ClosedOnExit):
             WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the output failed.
         """
-        # A forked process discards the buffered bytes, because the parent process writes them.
         if process.current is not self._process:
-            raw, self._raw = self._raw, None
-            self._pending.clear()
-            if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.
-                raw.close()
+            self._close_in_forked_process()
             return
         if self.entry.is_broken:
             self._is_broken = True
         if self._raw is not None:
-            close_raw = self._discard
-            try:
-                if self._is_broken:
-                    self._refuse_write()
-                self._send(b"")
-                close_raw = self._finish
-            finally:
-                self._is_broken = True
-                self._raw = None
-                try:
-                    close_raw()
-                except (WriteError, PipeError):
-                    raise
-                except (OSError, ValueError) as error:
-                    self._raise_write_error(error)
-            self._is_broken = False
+            self._flush_and_close()
         if self._is_broken:
             self._refuse_write()
+
+    def _close_in_forked_process(self) -> None:
+        """Discard the buffered bytes, which the parent process writes. Close the stream, unless other code uses it."""
+        raw, self._raw = self._raw, None
+        self._pending.clear()
+        if raw is not None and not self._flush_raw:
+            raw.close()
+
+    def _flush_and_close(self) -> None:
+        """Flush the output and call ``finish``, or call ``discard`` if the output is broken or cannot be flushed."""
+        close_raw = self._discard
+        try:
+            if self._is_broken:
+                self._refuse_write()
+            self._send(b"")
+            close_raw = self._finish
+        finally:
+            self._is_broken = True
+            self._raw = None
+            try:
+                close_raw()
+            except (WriteError, PipeError):
+                raise
+            except (OSError, ValueError) as error:
+                self._raise_write_error(error)
+        self._is_broken = False
 
     def give_up(self) -> None:
         """Mark this output as broken, because its file was opened for writing again. The file is not changed."""
@@ -278,7 +284,7 @@ class Output(ClosedOnExit):
     def _remove_incomplete_line(self, part: Any, begin: int) -> None:
         """Remove an incomplete last line, which could point to a wrong object, from a script file.
 
-        Other outputs, pipes and standard output are not changed.
+        Other outputs, pipes, and streams that other code uses (``flush_raw``) are not changed.
 
         Args:
             part: bytes that were being written, from the start of a line.

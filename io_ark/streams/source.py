@@ -479,7 +479,6 @@ class FileSource(StreamSource):
     """Source of a regular file's bytes. It uses ``pread``, so that readers of the descriptor share no file position.
 
     Args:
-        descriptor: descriptor of the file.
         offset: offset of the first byte to read.
         size: size of the file in bytes.
         name: name for error messages.
