@@ -24,8 +24,7 @@ from io_ark.streams.source import BytesSource, Source
 # Numbers of bytes that are examined to classify text and integers. The second number is used if an object does not end
 # within the first number of bytes.
 _WINDOWS = (1 << 12, 1 << 20)
-# Number of first bytes that distinguish a single object from an archive.
-_MAX_START_BYTES = 24
+_MAX_START_BYTES = 24  # Number of first bytes that distinguish a single object from an archive.
 _ARCHIVE = ": if the file is an archive, read its entries with io_ark.read"
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
@@ -41,13 +40,11 @@ _TOKENS = {
     b"<IvectorExtractor>": ("ivector-extractor", {}), b"<TransitionModel>": ("acoustic-model", {}),
     b"<Topology>": ("topology", {}), b"ContextDependency": ("tree", {}),
 }  # fmt: skip
-# First words of models in text.
-MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]
+MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]  # First words of models in text.
 FST = b"\xd6\xfd\xb2\x7e"  # First bytes of graphs, in OpenFst's format.
 # Matches the start of a configuration file: empty lines and comments, and then an option or a comment.
 _CONFIG = re.compile(rb"(?:[ \t\r]*(?:#[ \t\r][^\n]*|#)?\n)*[ \t]*(?:--[A-Za-z]|#[ \t\r\n])")
-# Number of bytes of the binary marker, a token of two letters and a space, with which most objects start.
-_TOKEN_END = 5
+_TOKEN_END = 5  # Bytes of the binary marker, a token of two letters and a space, with which most objects start.
 _VECTOR = b"FV \x04"  # Start of the weights in a Gaussian posterior. No object ends before it.
 # Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")

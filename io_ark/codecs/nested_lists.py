@@ -25,8 +25,7 @@ Integers = npt.NDArray[np.int32]
 
 # A count or number is a byte 4 and four more bytes, so a list of lists is an array of these records.
 _SIZED_NUMBER = np.dtype([("size", "u1"), ("number", "<i4")])
-# Maximum number of records that are converted at once, which bounds the memory.
-_MAX_WINDOW_NUMBERS = 1 << 15
+_MAX_WINDOW_NUMBERS = 1 << 15  # Maximum number of records that are converted at once, which bounds the memory.
 
 
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:

@@ -56,10 +56,8 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
-# Number of first bytes that distinguish audio from an archive.
-_MAX_START_BYTES = 12
-# Maximum bytes of a format chunk that are read. The fields that are used end at byte 40.
-_MAX_FORMAT_BYTES = 64
+_MAX_START_BYTES = 12  # Number of first bytes that distinguish audio from an archive.
+_MAX_FORMAT_BYTES = 64  # Maximum bytes of a format chunk that are read. The fields that are used end at byte 40.
 
 
 register_kind("wave")(Wave)

@@ -293,7 +293,7 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
             error.message = error.message or f"Usage: {os.path.basename(say.name)} {script.usage}"
             raise
     options = script.get_options(with_extra_options=is_command)
-    if script.command == "combine" and not is_command:
+    if script.command == "combine" and not is_command:  # Like combine_data.sh, print the command line.
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
         (say.write if is_command else warn)(f"Usage: {say.name} {script.usage}{format_options(script, options)}")

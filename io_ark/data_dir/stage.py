@@ -614,7 +614,7 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create the directory, and lock it and its sources. Raise DataDirError if it is unusable, or a data file has a byte-order mark."""
+        """Create the directory, and lock it and its sources. Raise DataDirError for an unusable directory or a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:

@@ -74,7 +74,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened, or the name has an offset although the file is not a regular file.
+        OpenError: the file cannot be opened, or the name has an offset above 0 and the file is not a regular file.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.

@@ -139,9 +139,9 @@ def remove_path(path: Path) -> bool:
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         return True
-    for inner in path.iterdir():
-        if not path.name.endswith(REPLACED) or inner.is_symlink() or not inner.is_dir():
-            remove_path(inner)
+    for entry in path.iterdir():
+        if not path.name.endswith(REPLACED) or entry.is_symlink() or not entry.is_dir():
+            remove_path(entry)
     with contextlib.suppress(OSError):
         path.rmdir()
     return not path.exists()
@@ -213,22 +213,22 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = choose_temporary_name(target)
-    old = new.with_name(new.name + REPLACED)
-    new.mkdir()
+    new_folder = choose_temporary_name(target)
+    old_folder = new_folder.with_name(new_folder.name + REPLACED)
+    new_folder.mkdir()
     try:
-        yield new
+        yield new_folder
         if target.exists():
-            if other := find_first_other_entry(target, {path.name for path in new.iterdir()}):
+            if other := find_first_other_entry(target, {path.name for path in new_folder.iterdir()}):
                 raise OtherFileError(other)
-            os.rename(target, old)
-        os.rename(new, target)
+            os.rename(target, old_folder)
+        os.rename(new_folder, target)
         synchronize(target.parent)
     finally:
-        if new.exists():
-            remove_path(new)
-        if old.exists():  # The old folder gets its name back if the new folder could not be renamed.
-            _restore_folder(old) or remove_path(old)
+        if new_folder.exists():
+            remove_path(new_folder)
+        if old_folder.exists():  # The old folder gets its name back if the new folder could not be renamed.
+            _restore_folder(old_folder) or remove_path(old_folder)
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
