@@ -202,16 +202,7 @@ def get_utt2dur(
         if stage.has_lines("segments"):
             say(f"working out {target} from {segments}")
             counts_samples = read_entire_file or _has_speed_command(wav)
-
-            def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
-                """Map recordings to durations in seconds. Print Kaldi's message and raise DataDirError for an error."""
-                try:
-                    return measure_recordings(stage, names, counts_samples)
-                except (ArkError, OSError) as error:
-                    raise say.fail("there was a problem getting the durations", str(error)) from None
-
-            durations = compute_segment_durations(segments, measure_or_fail)
-            stage.write("utt2dur", (replace_values(chunk, seconds) for chunk, seconds in durations))
+            stage.write("utt2dur", _measure_segments(say, stage, segments, counts_samples))
         elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
@@ -236,6 +227,23 @@ def get_utt2dur(
         check_completeness(say, stage, "utt2dur", "utt2spk", "utterances")
     say(f"computed {target}")
     return 0
+
+
+def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_samples: bool) -> Iterator[bytes]:
+    """Yield chunks of utt2dur with the durations of the segments in the file ``segments`` of the directory ``src``.
+
+    Audio is read only for segments that last to the end of a recording. For ``counts_samples``, see :func:`measure_recordings`.
+    """
+
+    def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
+        """Map recordings to durations in seconds. Print Kaldi's message and raise DataDirError for an error."""
+        try:
+            return measure_recordings(src, names, counts_samples)
+        except (ArkError, OSError) as error:
+            raise say.fail("there was a problem getting the durations", str(error)) from None
+
+    for chunk, seconds in compute_segment_durations(segments, measure_or_fail):
+        yield replace_values(chunk, seconds)
 
 
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:

@@ -471,7 +471,7 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Find the first line with forbidden white space in a file of transcripts. Return Kaldi's message, the line number and the key.
 
-    Lines count from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
+    Lines are counted from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

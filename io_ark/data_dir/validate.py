@@ -120,13 +120,8 @@ class Check(DataFiles):
                 problem = "is a duplicate key: remove one of the lines"
             elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
                 problem = f"the first line {STARTS_WITH_MARK}"
-            raise self.say.fail(
-                f"file {key_list.file} is not sorted or has duplicates",
-                problem,
-                key_list.file,
-                key_list.unsorted_line,
-                key,
-            )
+            message = f"file {key_list.file} is not sorted or has duplicates"
+            raise self.say.fail(message, problem, key_list.file, key_list.unsorted_line, key)
 
     def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys in the same order. If not, print Kaldi's message, and raise DataDirError.
@@ -349,14 +344,8 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     if not is_equal:
         for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
             status = 0 if say.as_script else 1  # The last command of Kaldi's script prints, and succeeds.
-            raise say.fail(
-                f"{utt2spk} has wrong format.",
-                "write an utterance and its speaker",
-                utt2spk,
-                line_number,
-                get_field(line),
-                status,
-            )
+            message, remedy = f"{utt2spk} has wrong format.", "write an utterance and its speaker"
+            raise say.fail(message, remedy, utt2spk, line_number, get_field(line), status)
     check.read_keys("utt2spk")
     if check.read_keys("spk2utt").line_count == 1:
         say("WARNING: you have only one speaker.  This probably a bad idea.")
@@ -477,12 +466,8 @@ def check_recordings(check: Check) -> None:
         segment_keys = check.read_keys("segments")
         if check.find("text") and segment_keys.keys != utterances.keys:
             say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
-            check.compare_keys(
-                utterances,
-                segment_keys,
-                f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
-                short=True,
-            )
+            lengths = f"Lengths are {segment_keys.line_count} vs {utterances.line_count}"
+            check.compare_keys(utterances, segment_keys, lengths, short=True)
         message = "recording-ids extracted from segments and wav.scp"
     check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"
