@@ -184,9 +184,7 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
         _StatusError: the status of the answer is not 200, 206, 404, 410 or 416.
         OpenError: the server sends the bytes too slowly.
     """
-    import asyncio  # Imported here, because an import at the top delays every program.
-
-    from aiohttp import ClientTimeout
+    from aiohttp import ClientTimeout  # Imported here, because an import at the top delays every program.
 
     total_seconds = _TIMEOUT_SECONDS + (stop - start) / _MIN_BYTES_PER_SECOND
     options: dict[str, Any] = {"timeout": ClientTimeout(total_seconds, None, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)}
@@ -202,25 +200,33 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
             raise FileNotFoundError
         if answer.status not in (200, 206, 416):
             raise _StatusError(answer.status)
-        version_of_answer = _parse_version(answer.headers)
-        content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        first_byte, file_size = content_range.group(1, 3) if content_range else (None, "*")
-        size = int(file_size) if file_size != "*" else None
-        if answer.status == 416:
-            return _Answer(b"", start, size, *version_of_answer)
-        if answer.status == 200 and size is None:
-            size = answer.content_length
-        try:
-            # One byte more than requested would show that the server ignores the range.
-            data = await _read_up_to(answer.content, stop - start + 1)
-        except asyncio.TimeoutError as error:
-            if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for its other timeouts.
-                raise OpenError(
-                    "cannot be read: the server is too slow; copy the file", file=url, offset=start
-                ) from error
-            raise
-        first = int(first_byte) if first_byte and answer.status == 206 else 0
-        return _Answer(data, first, size, *version_of_answer)
+        return await _read_http_answer(answer, url, start, stop)
+
+
+async def _read_http_answer(answer: Any, url: str, start: int, stop: int) -> _Answer:
+    """Read aiohttp's answer, whose status is 200, 206 or 416, to a request for the bytes ``start`` to ``stop - 1``.
+
+    If the status is 416, the result has no bytes. Raise OpenError if the server sends the bytes too slowly.
+    """
+    import asyncio  # Imported here, because an import at the top delays every program.
+
+    version_and_strength = _parse_version(answer.headers)
+    content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    first_byte, file_size = content_range.group(1, 3) if content_range else (None, "*")
+    size = int(file_size) if file_size != "*" else None
+    if answer.status == 416:
+        return _Answer(b"", start, size, *version_and_strength)
+    if answer.status == 200 and size is None:
+        size = answer.content_length
+    try:
+        # One byte more than requested would show that the server ignores the range.
+        data = await _read_up_to(answer.content, stop - start + 1)
+    except asyncio.TimeoutError as error:
+        if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for its other timeouts.
+            raise OpenError("cannot be read: the server is too slow; copy the file", file=url, offset=start) from error
+        raise
+    first = int(first_byte) if first_byte and answer.status == 206 else 0
+    return _Answer(data, first, size, *version_and_strength)
 
 
 async def _request_from_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
