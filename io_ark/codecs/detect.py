@@ -178,7 +178,6 @@ def _classify_text(source: Source) -> str:
         source.fail(f"expected a binary object or text{advice}")
     if source.tell() == 0 and b"\0" in text:
         source.fail(f"expected text, found a zero byte after the first line{_ARCHIVE}")
-    words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
     # An object of an archive follows a key and fills one line. Text at the start of a file may be a whole text file.
@@ -186,8 +185,14 @@ def _classify_text(source: Source) -> str:
         return "config"
     if source.tell() == 0 and later_lines.strip():
         return _classify_lines([row.split() for row in text.split(b"\n")[: None if len(text) < size else -1]])
+    return _classify_line(line)
+
+
+def _classify_line(line: bytes) -> str:
+    """Return the kind of an object in text that fills one line and has no brackets."""
     if b";" in line:
         return _classify_list(line)
+    words = line.split()
     if words and all(INTEGER.fullmatch(word) for word in words):
         return "int" if len(words) == 1 else "int-vector"
     if len(words) != 1:
