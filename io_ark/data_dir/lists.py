@@ -138,7 +138,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert a file utt2spk, or standard input, to spk2utt on standard output, and return the exit status 0."""
+    """Convert a utt2spk file, or standard input, to spk2utt on standard output, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
     file = resolve_input(argv)
@@ -150,7 +150,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Convert files spk2utt, or standard input, to utt2spk on standard output, and return the exit status 0."""
+    """Convert spk2utt files, or standard input, to utt2spk on standard output, and return the exit status 0."""
     for name in argv or ["-"]:
         file = resolve_input([name])
         if file is not None:

@@ -53,7 +53,7 @@ def compute_segment_durations(
 
 
 def find_open_ended_segments(segments: str) -> set[bytes]:
-    """Return the keys of the segments, in the file ``segments``, that last to the end of their recordings."""
+    """Return the keys of the lines of the file ``segments`` whose segments last to the end of their recordings."""
     keys_to_the_end: set[bytes] = set()
     for chunk in read_chunks(segments):
         keys = get_column(chunk, awk=True)

@@ -443,7 +443,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on to the root; nothing for a missing directory."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing if it is missing."""
     previous = None
     while True:
         try:
@@ -799,7 +799,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return renames that move the data files that this job has not written into ``.backup``. Print Kaldi's message for each file."""
+        """Return renames that move data files into ``.backup`` unless this job has written them. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

@@ -37,7 +37,7 @@ class OtherFileError(Exception):
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return False if a path leads to a device, FIFO, socket or file descriptor of a process, True otherwise.
+    """Return True unless a path leads to a device, FIFO, socket or file descriptor of a process.
 
     Programs must write to such files directly, because a rename would replace them with a regular file.
     """
