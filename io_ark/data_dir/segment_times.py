@@ -62,7 +62,7 @@ def find_open_ended_segments(segments: str) -> set[bytes]:
 
 
 def _find_open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
-    """Return the index, in a chunk of lines, and the recording of each segment that lasts to the end of its recording."""
+    """Return the index and the recording of each line of a chunk whose segment lasts to the end of the recording."""
     if b" -" not in chunk and b"\t-" not in chunk:
         return []
     ends, names = get_column(chunk, 4, awk=True), get_column(chunk, 2, awk=True)

@@ -192,7 +192,7 @@ class Check(DataFiles):
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of each line that is bad, because ``is_good`` returns False for its fields."""
+    """Yield the number and the bytes of each line for whose fields ``is_good`` returns False."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
