@@ -220,14 +220,17 @@ class ArrayBlock(Block):
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns of all matrices, or None if it differs, a matrix is empty, or there are none."""
+        """Return the number of columns if it is the same for all matrices, and no matrix is empty.
+
+        Otherwise, and for a block of vectors, of scalars or without entries, return None.
+        """
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
         return columns if (self.shapes[:, 1] == columns).all() else None
 
     def join_rows(self) -> Array | None:
-        """Return the rows of all matrices as (rows, columns), or None if :meth:`count_columns` returns None."""
+        """Return the rows of all matrices as (rows, columns), or None if they differ in columns, or one is empty."""
         columns = self.count_columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
@@ -306,9 +309,9 @@ class ArrayBlock(Block):
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
     """Return an ArrayBlock of one array, or of arrays that share dtype and ndim and have less than 32 KiB each.
 
-    Return an ObjectBlock of other values. :func:`_is_array` decides which arrays an ArrayBlock can hold.
+    Return an ObjectBlock of other values. :func:`_is_joinable` decides which arrays an ArrayBlock can hold.
     """
-    if not values or not all(map(_is_array, values)):
+    if not values or not all(map(_is_joinable, values)):
         return ObjectBlock.from_values(keys, values)
     array_type = values[0].dtype, values[0].ndim
     if len(values) > 1 and not all((v.dtype, v.ndim) == array_type and v.nbytes < _MAX_COPIED_BYTES for v in values):
@@ -316,7 +319,7 @@ def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> 
     return ArrayBlock.from_arrays(keys, values)
 
 
-def _is_array(value: Any) -> bool:
+def _is_joinable(value: Any) -> bool:
     """Return True for vectors and matrices of float32 or float64, and vectors of int32."""
     if type(value) is not np.ndarray or not 0 < value.ndim <= 2:
         return False
@@ -337,8 +340,9 @@ def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None
     """
     if not len(data):
         return None
-    offsets = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.
-    offsets[1:] += ends[:-1] - offsets[:-1]
+    newlines = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n"))
+    # A key and a newline have as many bytes as the key and the blank before an object in `data`.
+    offsets = np.concatenate(([0], ends[:-1])) + np.diff(newlines, prepend=-1)
     if (offsets + 1 >= ends).any() or data[offsets[:, None] + _START].tobytes() != b" \0B" * len(offsets):
         return None
     return PackedBlock(keys, data, offsets)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.blocks.base import ArrayBlock, Block, ObjectBlock, create_array_or_object_block, encode_keys
+from io_ark.blocks.base import Array, ArrayBlock, Block, ObjectBlock, create_array_or_object_block, encode_keys
 from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
 from io_ark.blocks.shapes import ArrayInfo, ShapeBlock
 from io_ark.blocks.wave import Wave, WaveBlock
@@ -33,7 +33,7 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join blocks that have values. A single block is returned unchanged.
+    """Join blocks that have values. A single block is returned unchanged. Without blocks, the result has no entries.
 
     Array blocks of one dtype and number of dimensions, shape blocks of one dtype, posterior blocks, and wave blocks
     that agree in ``only_headers`` keep their class. Other blocks become an :class:`ObjectBlock`.
@@ -42,32 +42,31 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     if len(blocks) < 2:
         return first
     keys = b"".join([block.keys for block in blocks])
-    if isinstance(first, ArrayBlock):
-        array_type = first.values.dtype, first.dimensions
-        array_blocks = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == array_type]
-        if len(array_blocks) == len(blocks):
-            values = np.concatenate([block.values for block in array_blocks])
-            return ArrayBlock(keys, values, np.concatenate([block.shapes for block in array_blocks]), first.dimensions)
-    if isinstance(first, ShapeBlock):
-        shape_blocks = [block for block in blocks if isinstance(block, ShapeBlock) and block.dtype == first.dtype]
-        if len(shape_blocks) == len(blocks):
-            return replace(first, keys=keys, shapes=np.concatenate([block.shapes for block in shape_blocks]))
-    if isinstance(first, PosteriorBlock):
-        posterior_blocks = [block for block in blocks if isinstance(block, PosteriorBlock)]
-        if len(posterior_blocks) == len(blocks):
-            frame_counts = np.concatenate([block.frames for block in posterior_blocks])
-            posteriors = PosteriorArrays.concatenate([block.posteriors for block in posterior_blocks])
-            return PosteriorBlock(keys, frame_counts, posteriors)
-    if isinstance(first, WaveBlock):
-        wave_blocks = [b for b in blocks if isinstance(b, WaveBlock) and b.only_headers == first.only_headers]
-        if len(wave_blocks) == len(blocks):
-            begins = np.cumsum([0, *(len(block.samples) for block in wave_blocks)])
-            return WaveBlock(
-                keys,
-                np.concatenate([block.samples for block in wave_blocks]),
-                np.concatenate([block.starts + begin for block, begin in zip(wave_blocks, begins, strict=False)]),
-                np.concatenate([block.lengths for block in wave_blocks]),
-                np.concatenate([block.rates for block in wave_blocks]),
-                first.only_headers,
-            )
+    if len(set(map(_get_layout, blocks))) == 1:
+        same_blocks: Sequence[Any] = blocks
+
+        def join(name: str) -> Array:
+            """Concatenate the attribute ``name`` of all blocks, which is an array."""
+            return np.concatenate([getattr(block, name) for block in same_blocks])
+
+        if isinstance(first, ArrayBlock):
+            return ArrayBlock(keys, join("values"), join("shapes"), first.dimensions)
+        if isinstance(first, ShapeBlock):
+            return replace(first, keys=keys, shapes=join("shapes"))
+        if isinstance(first, PosteriorBlock):
+            posteriors = PosteriorArrays.concatenate([block.posteriors for block in same_blocks])
+            return PosteriorBlock(keys, join("frames"), posteriors)
+        if isinstance(first, WaveBlock):
+            begins = np.cumsum([0, *(len(block.samples) for block in same_blocks)])
+            starts = np.concatenate([block.starts + begin for block, begin in zip(same_blocks, begins, strict=False)])
+            return WaveBlock(keys, join("samples"), starts, join("lengths"), join("rates"), first.only_headers)
     return ObjectBlock(keys, lambda: [value for block in blocks for _, value in block.entries()], keys.count(b"\n"))
+
+
+def _get_layout(block: Block) -> tuple[object, ...]:
+    """Return the properties that blocks must share, so that :func:`concatenate` keeps their class."""
+    if isinstance(block, ArrayBlock):
+        return ArrayBlock, block.values.dtype, block.dimensions
+    if isinstance(block, ShapeBlock):
+        return ShapeBlock, block.dtype
+    return (WaveBlock, block.only_headers) if isinstance(block, WaveBlock) else (type(block),)

@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 # Upper bound on the bytes between the key of an array and its numbers: a space, the marker of 2 bytes, a token of
 # 3 bytes such as "FM ", and the two numbers of rows and columns, with 5 bytes each.
 _MAX_HEADER_BYTES = 16
-_SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
+_SIZED_INTEGER = np.dtype([("size", "u1"), ("number", "<i4")])
 
 
 def _pack_arrays_in_c(
@@ -37,7 +37,7 @@ def _pack_arrays_in_c(
 def pack_arrays(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
-    """Encode arrays for a binary archive. Return the bytes, and the offset of each object and the end of each entry.
+    """Encode arrays as entries of a binary archive.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -46,6 +46,9 @@ def pack_arrays(
         dimensions: 1 for vectors, 2 for matrices.
         values: numbers of all arrays, one array after another, float32 or float64 of shape (numbers,).
         with_values: True to include the numbers, False for only the keys and headers.
+
+    Returns:
+        The bytes of the entries, and the offsets in these bytes of each object and of the end of each entry.
 
     Raises:
         ValueError: the keys, shapes and values do not match, or the values are not contiguous.
@@ -58,7 +61,7 @@ def pack_arrays(
         packed += key + b" "
         offsets.append(len(packed))
         sizes = shape if shape.all() else np.zeros_like(shape)
-        packed += b"\0B" + token + b"".join([np.array((4, size), _SIZED).tobytes() for size in sizes])
+        packed += b"\0B" + token + b"".join([np.array((4, size), _SIZED_INTEGER).tobytes() for size in sizes])
         end = begin + int(shape.prod())
         packed += values[begin:end].tobytes() if with_values else b""
         ends.append(len(packed))

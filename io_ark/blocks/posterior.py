@@ -64,13 +64,10 @@ class PosteriorArrays(NamedTuple):
 
     def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
         """Split the frames into parts, which are views. ``frames``, (parts,), holds the frame count of each part."""
-        ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
-        begin_frame = begin = 0
-        for frame_count, end in zip(frames.tolist(), ends, strict=True):
-            end_frame = begin_frame + frame_count
-            counts = self.counts[begin_frame:end_frame]
-            yield PosteriorArrays(counts, self.integers[begin:end], self.weights[begin:end])
-            begin_frame, begin = end_frame, end
+        pair_bounds = np.concatenate(([0], np.cumsum(self.counts)))
+        for begin, end in pairwise(accumulate(frames.tolist(), initial=0)):
+            pairs = slice(pair_bounds[begin], pair_bounds[end])
+            yield PosteriorArrays(self.counts[begin:end], self.integers[pairs], self.weights[pairs])
 
     def to_lists(self) -> Posterior:
         """Return a list of frames. A frame is a list of pairs (integer, weight)."""

@@ -23,7 +23,7 @@ class ArrayInfo(NamedTuple):
         return len(self.shape)
 
     def extract_part(self, *slices: slice) -> ArrayInfo:
-        """Return the shape and dtype of the part that ``slices``, one for each dimension, select from the array."""
+        """Return the shape and dtype of a part of the array. ``slices`` holds one slice for each dimension."""
         sizes = (len(range(size)[selected]) for size, selected in zip(self.shape, slices, strict=True))
         return ArrayInfo(tuple(sizes), self.dtype)
 

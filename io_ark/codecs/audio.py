@@ -54,8 +54,10 @@ def _detect_format_of_head(head: bytes) -> str:
         if re.match(pattern, head, re.DOTALL):
             return name
     # A frame of MPEG audio starts with 11 set bits, and a valid version, layer, bit rate and sampling rate.
-    is_frame = len(head) >= 4 and head[0] == 0xFF and head[1] >> 5 == 7 and head[1] & 0x18 != 0x08 and head[1] & 6
-    return "MP3" if is_frame and head[2] >> 4 not in (0, 15) and head[2] & 12 != 12 else ""
+    if len(head) < 4 or head[0] != 0xFF or head[1] >> 5 != 0b111:
+        return ""
+    version, layer, bit_rate, sampling_rate = head[1] >> 3 & 3, head[1] >> 1 & 3, head[2] >> 4, head[2] >> 2 & 3
+    return "MP3" if version != 1 and layer != 0 and bit_rate not in (0, 15) and sampling_rate != 3 else ""
 
 
 def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
@@ -81,8 +83,8 @@ def decode_audio_file(
     """Decode the bytes of a whole audio file to 16-bit samples.
 
     Floats are multiplied by 32768, rounded and clipped, and longer integers lose their lowest bits. Messages contain
-    the name of ``source``, and the name of the format, ``name``, such as "FLAC". A warning is logged if samples are
-    clipped, or if there are fewer samples than the header announces.
+    the name of ``source`` and the format ``name``, such as "FLAC". A warning is logged if samples are clipped, or if
+    there are fewer samples than the header announces.
 
     Returns:
         The sampling rate in Hz, and the samples, int16 of shape (channels, samples).

@@ -39,7 +39,7 @@ MAX_NUMBER_CHARACTERS = 400
 MAX_TOKEN_BYTES = 4096  # Maximum length of a token, so that other data is not searched to its end for a space.
 
 WHITE_SPACE = b" \t\n\v\f\r"
-_STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]
+_STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]  # Not checked for foreign formats, to save time.
 _TOKEN = re.compile(rb"(\S{1,%d})\s" % MAX_TOKEN_BYTES)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -137,22 +137,11 @@ class Codec(Generic[T]):
             raise FormatError(f"a {type(value).__name__} cannot be written as {kind!r}: {error}") from error
 
     def read_body(self, source: Source, binary: bool) -> T:
-        """Read an object without its marker, as within larger objects.
-
-        Args:
-            source: source at the first byte after the marker.
-            binary: True if the object is stored in binary, False for text.
-        """
+        """Read an object whose marker has been read or is absent, in binary (``binary=True``) or in text."""
         raise NotImplementedError
 
     def write_body(self, sink: Sink, value: T, binary: bool) -> None:
-        """Write an object without its marker.
-
-        Args:
-            sink: receives the bytes.
-            value: the object.
-            binary: True to write in binary, False for text.
-        """
+        """Write an object without its marker, in binary (``binary=True``) or in text."""
         raise NotImplementedError
 
 

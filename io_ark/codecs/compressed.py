@@ -42,7 +42,7 @@ _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}  # Step of an integer as a 
 
 
 def align_numbers(array: Array) -> Array:
-    """Return ``array`` if it is contiguous and aligned, or otherwise a copy that is. C requires both properties."""
+    """Return ``array`` if it is contiguous and aligned, as C requires, or otherwise a contiguous and aligned copy."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 
@@ -423,7 +423,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
         method: number of the :class:`CompressionMethod`.
 
     Returns:
-        The entries of an archive, or None if the block is not of this kind or a matrix cannot be compressed.
+        The entries of an archive, or None if the block has other values, or a matrix cannot be compressed.
 
     >>> import numpy as np
     >>> from io_ark.blocks import ArrayBlock
@@ -470,7 +470,6 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text_matrix(sink, matrix.to_array())
             return
-        for buffer in (
-            _encode_parts(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),)
-        ):
-            sink.write(buffer)
+        is_compressed = isinstance(value, CompressedMatrix)
+        for part in _encode_parts(value) if is_compressed else (_encode_matrix(value, self.method),):
+            sink.write(part)

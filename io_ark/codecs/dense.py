@@ -28,7 +28,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 
 
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
-    """Read the header ``head`` of a dense matrix. Return the stored dtype and the numbers of rows and columns.
+    """Skip the header ``head`` of a dense matrix. Return the stored dtype and the numbers of rows and columns.
 
     Raise FormatError if the header is invalid or incomplete.
     """
@@ -91,7 +91,7 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def read_text_matrix(source: Source, dtype: npt.DTypeLike) -> Array:
-    """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``.
+    """Read a matrix (rows, columns) in text: ``[``, rows that end at newlines or ``;``, and ``]``.
 
     Raises:
         FormatError: there is no matrix, a word is not a number, or the rows differ in length.
@@ -122,7 +122,7 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     start = source.peek(3)
     if start[:2] == b"[]":  # As in Kaldi, a newline after these two brackets is not read.
         source.skip(2)
-        return b"", at
+        return b"", at + 1
     if start[:1] != b"[" or not start[1:2].isspace():
         if source.peek(4) in (b"RIFF", b"RIFX"):
             source.fail(f"expected a {what}, found a WAV file: compute features first, or name a table of features")

@@ -24,8 +24,7 @@ from io_ark.streams.source import BytesSource, Source
 # Numbers of bytes that are examined to classify text and integers. The second number is used if an object does not end
 # within the first number of bytes.
 _WINDOWS = (1 << 12, 1 << 20)
-# Number of first bytes that distinguish a single object from an archive.
-_MAX_START_BYTES = 24
+_MAX_START_BYTES = 24  # Number of first bytes that distinguish a single object from an archive.
 _ARCHIVE = ": if the file is an archive, read its entries with io_ark.read"
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
@@ -41,17 +40,15 @@ _TOKENS = {
     b"<IvectorExtractor>": ("ivector-extractor", {}), b"<TransitionModel>": ("acoustic-model", {}),
     b"<Topology>": ("topology", {}), b"ContextDependency": ("tree", {}),
 }  # fmt: skip
-# First words of models in text.
-MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]
+MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]  # First words of models in text.
 FST = b"\xd6\xfd\xb2\x7e"  # First bytes of graphs, in OpenFst's format.
 # Matches the start of a configuration file: empty lines and comments, and then an option or a comment.
 _CONFIG = re.compile(rb"(?:[ \t\r]*(?:#[ \t\r][^\n]*|#)?\n)*[ \t]*(?:--[A-Za-z]|#[ \t\r\n])")
-# Number of bytes of the binary marker, a token of two letters and a space, with which most objects start.
-_TOKEN_END = 5
+_TOKEN_END = 5  # Bytes of the binary marker, a token of two letters and a space, with which most objects start.
 _VECTOR = b"FV \x04"  # Start of the weights in a Gaussian posterior. No object ends before it.
 # Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
-_SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])  # A number of 4 bytes after a byte with its size.
+_SIZED_NUMBER = np.dtype([("size", "u1"), ("bits", "<i4")])  # A number of 4 bytes after a byte with its size.
 # Magnitudes of floats that are common. The bits of other floats are more likely an integer, because smaller floats have
 # the bits of integers up to 500 million, and NaN has the bits of small negative integers.
 _COMMON_FLOATS = (1e-20, 1e20)
@@ -126,8 +123,9 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
     ``window`` holds the binary marker, and then numbers that each follow a size byte. ``count`` numbers from the index
     ``first`` on are examined, or fewer if the window is shorter.
     """
-    start = len(BINARY_MARKER) + first * _SIZED.itemsize
-    bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
+    start = len(BINARY_MARKER) + first * _SIZED_NUMBER.itemsize
+    count = min(count, (len(window) - start) // _SIZED_NUMBER.itemsize)
+    bits = np.frombuffer(window, _SIZED_NUMBER, count, start)["bits"]
     magnitudes = np.abs(bits.astype("<i4").view("<f4"))
     smallest, greatest = _COMMON_FLOATS
     is_common = ((magnitudes >= smallest) & (magnitudes <= greatest)) | np.isinf(magnitudes) | np.isin(bits, _NAN_BITS)
@@ -180,7 +178,6 @@ def _classify_text(source: Source) -> str:
         source.fail(f"expected a binary object or text{advice}")
     if source.tell() == 0 and b"\0" in text:
         source.fail(f"expected text, found a zero byte after the first line{_ARCHIVE}")
-    words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
     # An object of an archive follows a key and fills one line. Text at the start of a file may be a whole text file.
@@ -188,8 +185,14 @@ def _classify_text(source: Source) -> str:
         return "config"
     if source.tell() == 0 and later_lines.strip():
         return _classify_lines([row.split() for row in text.split(b"\n")[: None if len(text) < size else -1]])
+    return _classify_line(line)
+
+
+def _classify_line(line: bytes) -> str:
+    """Return the kind of an object in text that fills one line and has no brackets."""
     if b";" in line:
         return _classify_list(line)
+    words = line.split()
     if words and all(INTEGER.fullmatch(word) for word in words):
         return "int" if len(words) == 1 else "int-vector"
     if len(words) != 1:

@@ -118,23 +118,24 @@ def _read_binary_acceptor(source: Source) -> Acceptor:
     if (fst_type, arc_type) != (b"compact_acceptor", b"standard"):
         source.fail(f"cannot read an FST of type {quote(fst_type)} with arcs {quote(arc_type)}: only "
                     "compact_acceptor with standard arcs is supported", at)  # fmt: skip
-    version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
+    version, flags, _, start, state_count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
         source.fail("an FST with symbol tables is not supported: remove them with fstsymbols --clear_isymbols "
                     "--clear_osymbols", at)  # fmt: skip
-    if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
-        source.fail(f"invalid FST of {count} states with start state {start}; the file is damaged", at)
+    if not (0 <= state_count < INT32_MAX and -1 <= start < max(state_count, 0)):
+        source.fail(f"invalid FST of {state_count} states with start state {start}; the file is damaged", at)
     is_aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
-    ends = _read_array(source, is_aligned, "<u4", count + 1).astype(np.int64)
-    if ends[0] != 0 or (np.diff(ends) < 0).any():
+    # State i has the elements bounds[i] to bounds[i + 1] - 1.
+    bounds = _read_array(source, is_aligned, "<u4", state_count + 1).astype(np.int64)
+    if bounds[0] != 0 or (np.diff(bounds) < 0).any():
         source.fail("the arcs of an FST's states are not in order; the file is damaged", at)
-    elements = _read_array(source, is_aligned, _ELEMENT, int(ends[-1]))
-    states = np.repeat(np.arange(count, dtype=np.int32), np.diff(ends))
+    elements = _read_array(source, is_aligned, _ELEMENT, int(bounds[-1]))
+    states = np.repeat(np.arange(state_count, dtype=np.int32), np.diff(bounds))
     is_final = elements["label"] == _FINAL
-    final_costs = np.full(count, np.inf, np.float32)
+    final_costs = np.full(state_count, np.inf, np.float32)
     final_costs[states[is_final]] = elements["weight"][is_final]
     arcs = elements[~is_final]
-    if ((arcs["next_state"] < 0) | (arcs["next_state"] >= count)).any():
+    if ((arcs["next_state"] < 0) | (arcs["next_state"] >= state_count)).any():
         source.fail("an arc of an FST leads to a state that does not exist; the file is damaged", at)
     return Acceptor(start, final_costs, states[~is_final], *(arcs[name].copy() for name in _ARC_FIELDS))
 
@@ -152,7 +153,7 @@ def _read_array(source: Source, is_aligned: bool, dtype: npt.DTypeLike, count: i
 def _read_text_acceptor(source: Source) -> Acceptor:
     """Read an acceptor in text. Raise FormatError for a line that is not an arc or a final state of an acceptor."""
     arcs: list[tuple[int, int, float, int]] = []
-    cost_of_final: dict[int, float] = {}
+    cost_of_final_state: dict[int, float] = {}
     start = -1
     if source.read_line().strip():
         source.fail("expected an FST in text to start on a new line")
@@ -162,7 +163,7 @@ def _read_text_acceptor(source: Source) -> Acceptor:
         start = state if start < 0 else start  # The first line begins with the start state.
         cost = _parse_cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
-            cost_of_final[state] = cost
+            cost_of_final_state[state] = cost
         elif len(words) in (4, 5) and words[2] == words[3]:
             label = _parse_integer(source, words[2], at)
             arcs.append((state, label, cost, _parse_integer(source, words[1], at, minimum=0)))
@@ -170,16 +171,16 @@ def _read_text_acceptor(source: Source) -> Acceptor:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
         at = source.tell()
-    count = 1 + max([start, *cost_of_final, *(max(state, next_state) for state, _, _, next_state in arcs)])
+    state_count = 1 + max([start, *cost_of_final_state, *(max(arc[0], arc[3]) for arc in arcs)])
     # A line names at most two states, so more states than this bound come from a damaged number.
-    if count > 2 * (len(arcs) + len(cost_of_final)) + 1:
-        source.fail(f"most of the {count} states of an FST have no arc and are not final; the file is damaged", at)
-    final_costs = np.full(count, np.inf, np.float32)
-    for state, cost in cost_of_final.items():
+    if state_count > 2 * (len(arcs) + len(cost_of_final_state)) + 1:
+        source.fail(f"most of the {state_count} states of an FST have no arc and are not final; the file is damaged",
+                    at)  # fmt: skip
+    final_costs = np.full(state_count, np.inf, np.float32)
+    for state, cost in cost_of_final_state.items():
         final_costs[state] = cost
     arcs.sort(key=lambda arc: arc[0])
-    columns = zip(*arcs, strict=True) if arcs else ((), (), (), ())
-    states, labels, costs, next_states = columns
+    states, labels, costs, next_states = zip(*arcs, strict=True) if arcs else ((), (), (), ())
     return Acceptor(start, final_costs, np.array(states, np.int32), np.array(labels, np.int32),
                     np.array(costs, np.float32), np.array(next_states, np.int32))  # fmt: skip
 

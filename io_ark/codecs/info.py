@@ -29,10 +29,10 @@ class InfoCodec(Codec[Any]):
     """
 
     def __init__(self, of: str | Codec[Any]) -> None:
-        self._of = codec(of) if isinstance(of, str) else of
+        self._codec = codec(of) if isinstance(of, str) else of
 
     def create_scan(self) -> Scan | None:
-        return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) and NATIVE.in_use else None
+        return ShapeScan(self._codec.dtype) if isinstance(self._codec, MatrixCodec) and NATIVE.in_use else None
 
     def read(self, source: Source) -> Any:
-        return self._of.read_part(source, None)
+        return self._codec.read_part(source, None)

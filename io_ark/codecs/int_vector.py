@@ -48,12 +48,10 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 
 
 def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """Read records of numbers in binary, and check the size byte before every number.
+    """Read ``count`` records of numbers in binary, and check the size byte before every number.
 
     Args:
-        source: source at the first record.
         layout: dtype of a record (see :func:`create_sized_layout`).
-        count: number of records.
         what: description of the records for error messages.
 
     Returns:
@@ -313,7 +311,10 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the first and second numbers of pairs, each (pairs,). Raise FormatError or TypeError if this fails."""
+        """Return the first and the second numbers of pairs as two arrays (pairs,).
+
+        Raise FormatError or TypeError if ``value`` does not hold pairs of numbers of type ``dtype``.
+        """
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)

@@ -88,9 +88,10 @@ class ConfigCodec(LinesCodec):
         for line_number, words in lines:
             line = decode_token(b" ".join(words).partition(b"#")[0].strip())
             name, _, value = line.removeprefix("--").partition("=")
-            if line and not (line.startswith("--") and name):
+            if line.startswith("--") and name:
+                options[name.replace("_", "-").lower()] = value
+            elif line:
                 source.fail(f"line {line_number}: expected --name=value, found {quote(line.encode(errors='replace'))}")
-            options.update({name.replace("_", "-").lower(): value} if line else {})
         return options
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

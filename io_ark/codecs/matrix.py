@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 _COMPRESSED = b"\0BC"
 # The binary marker and the header of a dense matrix (see dense.py).
 _DENSE_HEADER = struct.Struct("<6sibi")
-_START = _DENSE_HEADER.size
+_START_BYTES = _DENSE_HEADER.size
 _MAX_START_BYTES = len(BINARY_MARKER) + MAX_HEADER_BYTES
 
 
@@ -45,12 +45,12 @@ class MatrixCodec(FloatArrayCodec):
     def read(self, source: Source) -> Array:
         # A fast path for the common case, because calls take most of the time for small matrices.
         head = source.peek_buffered(_MAX_START_BYTES)
-        if len(head) >= _START:
+        if len(head) >= _START_BYTES:
             start, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
             if start == self._start and column_size == 4 and rows >= 0 and columns >= 0:
-                source.skip(_START)
+                source.skip(_START_BYTES)
                 byte_count = rows * columns * self._itemsize
-                if byte_count > source.small:
+                if byte_count > source.max_copied_bytes:
                     return source.read_array(self._stored_dtype, rows * columns).reshape(rows, columns)
                 window, at = source.take(byte_count)
                 # Copying the bytes is three times as fast as copying an unaligned array.

@@ -24,9 +24,8 @@ from io_ark.streams.source import Source
 Integers = npt.NDArray[np.int32]
 
 # A count or number is a byte 4 and four more bytes, so a list of lists is an array of these records.
-_SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
-# Maximum number of records that are converted at once, which bounds the memory.
-_MAX_WINDOW_NUMBERS = 1 << 15
+_SIZED_NUMBER = np.dtype([("size", "u1"), ("number", "<i4")])
+_MAX_WINDOW_NUMBERS = 1 << 15  # Maximum number of records that are converted at once, which bounds the memory.
 
 
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
@@ -36,7 +35,6 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     The caller then reads this list by itself.
 
     Args:
-        source: source at the first list.
         limit: maximum number of lists.
         width: number of integers or floats per element of a list.
 
@@ -44,21 +42,21 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
         The numbers, int32 of shape (numbers,), where the count of each list precedes its numbers, and floats are stored
         as their bits. The end (exclusive) of each list in this array, int64 of shape (lists,).
     """
-    head = source.peek(_SIZED.itemsize)
+    head = source.peek(_SIZED_NUMBER.itemsize)
     first_length = 1 + width * int.from_bytes(head[1:], "little")
     if first_length > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first_length * _SIZED.itemsize)  # Buffers the first list, and more bytes if they have arrived.
+    source.peek(first_length * _SIZED_NUMBER.itemsize)  # Buffers the first list, and more bytes if they have arrived.
     # The room is an estimate from the first list. The next call reads lists that exceed it.
-    data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
-    records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
-    sizes = data[:: _SIZED.itemsize][: len(records)]
+    data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED_NUMBER.itemsize)
+    records = np.frombuffer(data, _SIZED_NUMBER, len(data) // _SIZED_NUMBER.itemsize)
+    sizes = data[:: _SIZED_NUMBER.itemsize][: len(records)]
     # Number of records before the first one whose size byte is not 4.
     valid_count = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
     ends = _find_ends(numbers[:valid_count], limit, width)
     number_count = int(ends[-1]) if len(ends) else 0
-    source.skip(number_count * _SIZED.itemsize)
+    source.skip(number_count * _SIZED_NUMBER.itemsize)
     return numbers[:number_count], ends
 
 
@@ -135,11 +133,10 @@ def encode_objects(
         lengths, columns, brackets: the lists of all objects (see :func:`encode_lists`).
     """
     data, ends = encode_lists(lengths, columns, brackets)
-    bounds = np.append(0, ends)
+    list_bounds = np.append(0, ends)
     if list_counts is None:
-        return [data[begin:end] for begin, end in pairwise(bounds.tolist())]
+        return [data[begin:end] for begin, end in pairwise(list_bounds.tolist())]
     # In binary, the number of lists precedes an object. In text, the end of the line shows where an object ends.
-    counts = list_counts.tolist() if brackets is None else ()
-    starts = [encode_int32(count) for count in counts] or [b""] * len(list_counts)
-    bounds = bounds[np.append(0, np.cumsum(list_counts))]
-    return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds.tolist()), strict=True)]
+    starts = [b"" if brackets else encode_int32(count) for count in list_counts.tolist()]
+    bounds = list_bounds[np.append(0, np.cumsum(list_counts))].tolist()
+    return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds), strict=True)]

@@ -94,15 +94,15 @@ def read_indexes(source: Source, binary: bool) -> Array:
     if not binary:
         return np.array([_read_index_in_text(source) for _ in range(count)], np.int32).reshape(-1, 3)
     runs: list[Array] = []
-    last = np.zeros(3, np.int64)
+    previous_index = np.zeros(3, np.int64)
     limit = _MIN_RUN
     while count:
         limit = min(count, limit)
-        run = _read_step_indexes(source, limit, last)
+        run = _read_step_indexes(source, limit, previous_index)
         if not len(run):
             run = _read_complete_indexes(source, limit)
         runs.append(run)
-        last = run[-1]
+        previous_index = run[-1]
         count -= len(run)
         limit = _MAX_RUN if len(run) == limit else _MIN_RUN
     return np.concatenate(runs).astype(np.int32) if runs else np.empty((0, 3), np.int32)
@@ -114,15 +114,15 @@ def _read_index_in_text(source: Source) -> list[int]:
     return [read_int32(source, False) for _ in range(3)]
 
 
-def _read_step_indexes(source: Source, limit: int, last: Array) -> Array:
+def _read_step_indexes(source: Source, limit: int, previous_index: Array) -> Array:
     """Read up to ``limit`` indexes that are each stored as a one-byte step in t. Return an array (indexes, 3).
 
-    ``last`` is the index before the first index that is read, shape (3,).
+    ``previous_index``, shape (3,), is the index to which the first step is added. Stop before a complete index.
     """
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
     steps = values[: _count_leading_true(np.abs(values) <= _MAX_STEP)]
     source.skip(len(steps))
-    run = np.tile(last, (len(steps), 1))
+    run = np.tile(previous_index, (len(steps), 1))
     run[:, 1] += np.cumsum(steps)
     return run
 

@@ -41,7 +41,7 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
 
 
 def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Join keys and encoded ``objects``, one for each key, into the entries of an archive.
+    """Join each key and its encoded object to an entry of an archive, and return a block of the entries.
 
     ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``start`` holds the bytes between a key and its
     object: a space and, in binary, the marker.

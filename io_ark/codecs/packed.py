@@ -32,6 +32,7 @@ from io_ark.streams.source import Source
 Array = npt.NDArray[Any]
 
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FP": np.dtype("<f4"), b"DP": np.dtype("<f8")}
+_SYMMETRY_TOLERANCE = 1e-3  # Maximum relative difference between mirrored elements of a symmetric matrix.
 
 
 class PackedMatrixCodec(ArrayCodec):
@@ -124,7 +125,7 @@ class PackedMatrixCodec(ArrayCodec):
             )
         if self.form == "triangular" and np.triu(array, 1).any():
             raise FormatError("the matrix is not lower triangular: set the elements above the diagonal to zero")
-        if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
+        if self.form != "triangular" and not np.allclose(array, array.T, _SYMMETRY_TOLERANCE, equal_nan=True):
             raise FormatError("the matrix is not symmetric: pass a matrix that equals its transpose")
         return array[np.tril_indices(len(array))], len(array)
 
@@ -139,7 +140,7 @@ def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]
 def unpack_triangle(packed: Array, size: int, is_symmetric: bool) -> Array:
     """Return a matrix of shape (size, size), whose lower triangle has the numbers ``packed``, row by row.
 
-    The upper triangle is zero, or, if ``is_symmetric`` is True, mirrors the lower triangle.
+    The upper triangle mirrors the lower triangle if ``is_symmetric`` is True, and is zero otherwise.
     """
     matrix = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)

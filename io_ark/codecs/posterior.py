@@ -16,17 +16,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
 from io_ark.blocks.posterior import Posterior
-from io_ark.codecs.base import (
-    Codec,
-    Sink,
-    as_array,
-    as_int32,
-    encode_int32,
-    peek_byte,
-    quote,
-    read_int32,
-    read_size,
-)
+from io_ark.codecs.base import Codec, Sink, as_array, as_int32, encode_int32, peek_byte, quote, read_int32, read_size
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
 from io_ark.codecs.nested_lists import (
     convert_numbers,

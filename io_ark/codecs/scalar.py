@@ -78,8 +78,7 @@ class FloatCodec(_ScalarCodec[float]):
     def __init__(self, double: bool = False) -> None:
         self.double = double
         self.scan_kind = "double" if double else "float"
-        # A size byte, and the number.
-        self._format = struct.Struct("<bd" if double else "<bf")
+        self._format = struct.Struct("<bd" if double else "<bf")  # A size byte, and the number.
 
     def create_pack(self, binary: bool) -> Pack:
         return create_number_pack(binary, np.float64 if self.double else np.float32)

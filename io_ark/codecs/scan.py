@@ -46,7 +46,7 @@ class Window(NamedTuple):
     data: Any  # bytes-like object that contains the bytes
     begin: int  # offset of the first byte to scan
     end: int  # offset after the last byte to scan
-    largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
+    max_object_bytes: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def view_bytes(self) -> npt.NDArray[np.uint8]:
         """Return a view of the bytes to scan as an array of shape (bytes,)."""
@@ -81,7 +81,6 @@ class Scan(Protocol):
         """Read some or all of the objects at known offsets of a window. Return None if no object can be read.
 
         Args:
-            window: the bytes.
             keys: keys of the objects.
             bounds: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
                 of the window, and an offset that the end of the object does not exceed.
@@ -148,20 +147,25 @@ class KindScan:
         return next(iter(block.entries()))[1]
 
     def _scan_window(
-        self, window: Window, keys: npt.NDArray[np.uint8] | None, offsets: Integers | None, room: int | None = None
+        self,
+        window: Window,
+        keys: npt.NDArray[np.uint8] | None,
+        offsets: Integers | None,
+        max_value_bytes: int | None = None,
     ) -> _Numbers | None:
         """Scan a window in C, and store the ends of the objects in ``_ends``. Return None if no object was read.
 
         Args:
-            window: the bytes.
             keys: buffer that receives the keys of entries. None for objects without keys.
             offsets: offsets of objects, shape (objects,). None if the window starts with an entry.
-            room: maximum bytes of the numbers in memory. None for the size of the window.
+            max_value_bytes: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
-        max_object_bytes = len(data) if self.reads_any_size else window.largest
-        room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
-        values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._is_nested else 0, np.int64)
+        max_object_bytes = len(data) if self.reads_any_size else window.max_object_bytes
+        # The scan ends early if the numbers need more bytes.
+        value_bytes = len(data) if max_value_bytes is None else max_value_bytes
+        values = np.empty(value_bytes, np.uint8)
+        lists = np.empty(value_bytes // _MIN_LIST_BYTES if self._is_nested else 0, np.int64)
         self._table.set_fields(
             data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
             lists_room=len(lists), largest=max_object_bytes,
@@ -182,7 +186,7 @@ class KindScan:
         return _Numbers(self._shapes[:count].copy(), values, lists[: fields.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
-        """Return scanned numbers as a block, and its size in bytes.
+        """Return a block of scanned numbers, and the number of bytes of the window up to the end of its last entry.
 
         ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``data`` holds the bytes of the entries, or
         no bytes for objects without keys. ``ends`` holds the end of each entry or object in the window.

@@ -23,6 +23,7 @@ from io_ark.codecs.base import (
     read_size,
     register_kind,
 )
+from io_ark.codecs.int_vector import to_integers
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -114,7 +115,11 @@ class SparseVectorCodec(Codec[SparseVector]):
 
     def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
         vector = value if isinstance(value, SparseVector) else SparseVector.from_array(value)
-        pairs = list(zip(as_array(vector.indices).tolist(), as_array(vector.values).tolist(), strict=True))
+        indices = to_integers(vector.indices, np.int32)
+        if not _are_valid_indices(indices, vector.dim):
+            problem = f"the indices of a sparse vector are not ascending, or not in 0 to {vector.dim - 1}"
+            raise FormatError(f"{problem}: sort the elements, or increase dim")
+        pairs = list(zip(indices.tolist(), as_array(vector.values).tolist(), strict=True))
         if not binary:
             sink.write(f"dim={vector.dim} [ {format_pairs(pairs)}] ".encode("ascii"))
             return
@@ -163,11 +168,17 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
         source.fail(
-            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}",
-            at,
+            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}", at
         )
     source.skip(len(word[0]))
     return int(digits)
+
+
+def _are_valid_indices(indices: Array, dim: int) -> bool:
+    """Return True if ``indices``, int32 of shape (elements,), increase strictly and are from 0 to ``dim - 1``."""
+    return not len(indices) or bool(
+        indices[0] >= 0 and indices[-1] < dim and (np.diff(indices.astype(np.int64)) > 0).all()
+    )
 
 
 def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
@@ -176,6 +187,6 @@ def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) 
     Raise FormatError with the vector's offset ``at`` if the indices are not ascending or not in 0 to ``dim - 1``.
     """
     indices = np.array([index for index, _ in pairs], np.int32)
-    if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
+    if not _are_valid_indices(indices, dim):
         source.fail(f"sparse indices are not ascending, or not in 0 to {dim - 1}; the file is damaged", at)
     return SparseVector(dim, indices, np.array([value for _, value in pairs], np.float32))

@@ -25,7 +25,7 @@ def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[
 
     Returns:
         The bytes of the headers, shape (entries, 4), and the bytes of the numbers of all matrices, shape (bytes,).
-        None if a matrix is too large.
+        None if a matrix has 2**31 or more numbers.
     """
     order, counts = ">" if big_endian else "<", block.count_elements()
     if counts.max() > INT32_MAX:

@@ -69,8 +69,8 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
         ValueError: the columns do not match the lengths, or are not int32, float32 or float64, or a length is negative.
     """
     counts = np.array(lengths, np.int64).tolist()
-    element_count = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
-    if not element_count == sum(counts) == len(columns[-1]) or columns[-1].dtype not in _TYPES:
+    are_columns_valid = all(column.dtype in _TYPES and len(column) == sum(counts) for column in columns)
+    if not are_columns_valid or min(counts, default=0) < 0:
         raise _create_input_error(counts, columns)
     words = chain.from_iterable(zip(*[_encode_words(column, brackets is None) for column in columns], strict=True))
     lists = []

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 _HEADER = struct.Struct("<3sbi")
 _MARKED_HEADER = struct.Struct("<6si")  # Start of a vector in binary (see FloatArrayCodec), and its length.
-_START = _MARKED_HEADER.size
+_START_BYTES = _MARKED_HEADER.size
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
 
@@ -35,14 +35,14 @@ class VectorCodec(FloatArrayCodec):
         return Pack(arrays=(self._stored_dtype, 1) if binary else None)
 
     def read(self, source: Source) -> Array:
-        head = source.peek_buffered(_START)
+        head = source.peek_buffered(_START_BYTES)
         # A fast path for the common case, because calls take most of the time for short vectors.
-        if len(head) == _START:
+        if len(head) == _START_BYTES:
             start, count = _MARKED_HEADER.unpack(head)
             if start == self._start and count >= 0:
-                source.skip(_START)
+                source.skip(_START_BYTES)
                 byte_count = count * self._itemsize
-                if byte_count > source.small:
+                if byte_count > source.max_copied_bytes:
                     return source.read_array(self._stored_dtype, count)
                 window, at = source.take(byte_count)
                 vector: Array = np.ndarray((count,), self._stored_dtype, bytearray(window[at : at + byte_count]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
@@ -55,10 +56,8 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
-# Number of first bytes that distinguish audio from an archive.
-_MAX_START_BYTES = 12
-# Maximum bytes of a format chunk that are read. The fields that are used end at byte 40.
-_MAX_FORMAT_BYTES = 64
+_MAX_START_BYTES = 12  # Number of first bytes that distinguish audio from an archive.
+_MAX_FORMAT_BYTES = 64  # Maximum bytes of a format chunk that are read. The fields that are used end at byte 40.
 
 
 register_kind("wave")(Wave)
@@ -113,14 +112,14 @@ class _Header(NamedTuple):
     """Header of a wave file."""
 
     info: WaveInfo  # sampling rate, number of channels and size of the samples
-    block: int  # number of bytes of one sample of all channels
+    block_bytes: int  # number of bytes of one sample of all channels
     is_counted: bool  # True if the number of samples follows from the number of bytes
-    foreign: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
+    foreign_chunk: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
 
     def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return the bytes of a WAV file with the format chunk ``foreign`` and the encoded samples ``data``."""
+        """Return the bytes of a WAV file with the format chunk ``foreign_chunk`` and the encoded samples ``data``."""
         order = ">" if self.info.big_endian else "<"
-        chunks = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
+        chunks = ((b"fmt ", self.foreign_chunk + b"\0" * (len(self.foreign_chunk) % 2)), (b"data", bytes(data)))
         body = b"".join(tag + struct.pack(order + "I", len(content)) + content for tag, content in chunks)
         return (b"RIFX" if order == ">" else b"RIFF") + struct.pack(order + "I", 4 + len(body)) + b"WAVE" + body
 
@@ -142,40 +141,31 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
 
     if size < 16:
         refuse(f"has a format chunk of {size} bytes, less than 16: create the file again")
-    order, problem = ">" if chunks.big_endian else "<", ""
-    coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
-    if coding == _EXTENSIBLE:
-        # The extension has its size, the valid bits per sample, a channel mask, and a GUID as four integers.
-        if size < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
-            refuse("has a format chunk that is too short for the extensible format: create the file again")
-        if extension[3:] != _PCM_SUBTYPE:
-            problem = "has samples that are not linear PCM, in the extensible format"
-    elif coding != _PCM:
-        problem = f"has samples that are not linear PCM (format {coding})"
+    order = ">" if chunks.big_endian else "<"
+    format_tag, channels, rate, byte_rate, block_bytes, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
+    problem = _find_unsupported_encoding(format_chunk, order, refuse)
     source.skip(size - len(format_chunk))
     chunks.skip_padding(size)
     if channels == 0:
         refuse("has no channels: create the file again")
-    if not problem and bits != 16:
-        problem = f"has {bits} bits per sample"
     if rate == 0:
         refuse("has a sampling rate of 0: create the file again")
     if problem:
         if not any_encoding:
             refuse(f"{problem}, which Kaldi refuses: {_WAYS_OUT}")
         require_decoder(source, f"a wave file that {problem}", at)
-        if len(format_chunk) != size or block == 0:
-            refuse(f"{problem}, and a format chunk of {size} bytes and blocks of {block} bytes, which cannot be read: "
-                   "convert the audio, for example with sox")  # fmt: skip
-    elif byte_rate != rate * 2 * channels % 2**32 or block != 2 * channels:
-        refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block} for {channels} channels "
-               f"of 2 bytes at {rate} Hz; write the file again, for example with sox")  # fmt: skip
+        if len(format_chunk) != size or block_bytes == 0:
+            refuse(f"{problem}, and a format chunk of {size} bytes and blocks of {block_bytes} bytes, which cannot be "
+                   "read: convert the audio, for example with sox")  # fmt: skip
+    elif byte_rate != rate * 2 * channels % 2**32 or block_bytes != 2 * channels:
+        refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block_bytes} for {channels} "
+               f"channels of 2 bytes at {rate} Hz; write the file again, for example with sox")  # fmt: skip
     foreign_chunk = format_chunk if problem else b""
-    is_counted = 8 * block == channels * bits and coding in _UNCOMPRESSED
+    is_counted = 8 * block_bytes == channels * bits and format_tag in _UNCOMPRESSED
     data_size = chunks.enter_chunk(b"data")
     if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
-        return _Header(info, block, is_counted, foreign_chunk)
+        return _Header(info, block_bytes, is_counted, foreign_chunk)
     # Sizes that differ by one byte are correct, because a chunk of odd size is followed by a byte of padding.
     if abs(chunks.byte_count + data_size - chunks.riff_size) > 1 and not problem:
         logger.warning(
@@ -183,13 +173,30 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
             "(we do not support reading multiple data chunks).",
             source.name, chunks.riff_size, chunks.byte_count, data_size,
         )  # fmt: skip
-    info = WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
-    return _Header(info, block, is_counted, foreign_chunk)
+    info = WaveInfo(float(np.float32(rate)), channels, data_size // block_bytes, chunks.big_endian, data_size)
+    return _Header(info, block_bytes, is_counted, foreign_chunk)
+
+
+def _find_unsupported_encoding(format_chunk: bytes, order: str, refuse: Callable[[str], NoReturn]) -> str:
+    """Describe how samples differ from 16-bit linear PCM, such as "has 8 bits per sample", or return "" if they do not.
+
+    ``order`` is the byte order for ``struct``. Call ``refuse`` with a message if the chunk is too short for its format.
+    """
+    format_tag, bits = struct.unpack_from(order + "H12xH", format_chunk)
+    if format_tag == _EXTENSIBLE:
+        # The extension has its size, the valid bits per sample, a channel mask, and a GUID as four integers.
+        if len(format_chunk) < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
+            refuse("has a format chunk that is too short for the extensible format: create the file again")
+        if extension[3:] != _PCM_SUBTYPE:
+            return "has samples that are not linear PCM, in the extensible format"
+    elif format_tag != _PCM:
+        return f"has samples that are not linear PCM (format {format_tag})"
+    return "" if bits == 16 else f"has {bits} bits per sample"
 
 
 def _read_limited_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples of a wave file. Raise FormatError if they last longer than ``max_duration`` seconds."""
-    limit = max_duration * header.info.sample_frequency * header.block
+    limit = max_duration * header.info.sample_frequency * header.block_bytes
     return read_samples(source, header.info.data_bytes, limit, max_duration)
 
 
@@ -298,7 +305,7 @@ def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)
-    if header.foreign and not header.is_counted:
+    if header.foreign_chunk and not header.is_counted:
         return _make_info(
             measure_audio(BytesSource(_read_foreign_file(source, header, max_duration), name=source.name), _WAVE)
         )
@@ -318,7 +325,7 @@ def _make_info(numbers: tuple[float, int, int]) -> WaveInfo:
 
 
 class WaveScan:
-    """Reads blocks of wave files with one channel, or, with ``only_headers``, of their :class:`WaveInfo`."""
+    """Reads blocks of wave files with one channel. If ``only_headers``, the values are :class:`WaveInfo`."""
 
     can_scan_at, reads_any_size = True, False
 
@@ -340,7 +347,6 @@ class WaveScan:
 
         Args:
             keys: keys of the files. None if the window starts with an entry of an archive.
-            window: the bytes.
             bounds: start and end of each file in the window, shape (files, 2). None for an archive.
         """
         data = window.view_bytes()
@@ -403,7 +409,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         if not self.counts_samples:
             return header.info
         size = _count_bytes(source, header.info.data_bytes)
-        return header.info._replace(sample_count=_count_frames(source, size, header.block))
+        return header.info._replace(sample_count=_count_frames(source, size, header.block_bytes))
 
     def read(self, source: Source) -> WaveInfo:
         if self.counts_samples:
@@ -425,17 +431,18 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
 
 
 class _SamplesOfFile:
-    """Samples (channels, samples) of type ``order`` at the current position of a file. A slice is read on request."""
+    """Samples (channels, samples) of type ``dtype`` at the current position of a file. A slice is read on request."""
 
-    def __init__(self, source: FileSource, shape: tuple[int, int], order: str) -> None:
+    def __init__(self, source: FileSource, shape: tuple[int, int], dtype: str) -> None:
         self.shape = shape
-        self._source, self._offset, self._order = source, source.tell(), order
+        self._source, self._offset, self._dtype = source, source.tell(), dtype
 
     def __getitem__(self, slices: tuple[slice, slice]) -> npt.NDArray[np.int16]:
+        """Read the channels and samples that two slices select. The second slice must have the step 1."""
         begin, end, _ = slices[1].indices(self.shape[1])
         frame_bytes, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * begin
         data = self._source.read_at((end - begin) * frame_bytes, offset)
-        frames = np.frombuffer(data, self._order).reshape(-1, self.shape[0])
+        frames = np.frombuffer(data, self._dtype).reshape(-1, self.shape[0])
         return np.array(frames.T[slices[0]], np.int16)
 
 
@@ -463,21 +470,21 @@ class WaveCodec(_AudioCodec[Wave]):
         if name := _detect_format_of_file(source):
             return Wave(*decode_audio_file(source.read_rest(MAX_AUDIO_BYTES), source, name, self.max_duration))
         header = read_header(source, self.any_encoding)
-        if header.foreign:
+        if header.foreign_chunk:
             file = _read_foreign_file(source, header, self.max_duration)
             return Wave(*decode_audio_file(file, source, _WAVE, self.max_duration))
         info = header.info
-        order = ">i2" if info.big_endian else "<i2"
+        dtype = ">i2" if info.big_endian else "<i2"
         if (
             self.in_parts
             and isinstance(source, FileSource)
             and source.count_remaining() >= (info.data_bytes or sys.maxsize)
         ):
-            frames = _count_frames(source, info.data_bytes or 0, header.block)
-            return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), order)))
+            frames = _count_frames(source, info.data_bytes or 0, header.block_bytes)
+            return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), dtype)))
         data = _read_limited_samples(source, header, self.max_duration)
-        frames = _count_frames(source, len(data), header.block)
-        samples = np.frombuffer(data, order, frames * info.channels)
+        frames = _count_frames(source, len(data), header.block_bytes)
+        samples = np.frombuffer(data, dtype, frames * info.channels)
         if info.channels > 1 or info.big_endian or isinstance(data, bytes):  # Bytes are read-only, so they are copied.
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
         return Wave(info.sample_frequency, samples.reshape(1, frames))
@@ -499,7 +506,7 @@ class WaveCodec(_AudioCodec[Wave]):
             size = info.data_bytes
             source.skip(size)
             _skip_padding(source, size)
-        return info._replace(sample_count=_count_frames(source, size, header.block))
+        return info._replace(sample_count=_count_frames(source, size, header.block_bytes))
 
     def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:

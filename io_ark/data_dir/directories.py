@@ -274,8 +274,7 @@ class Renaming:
 
     Args:
         listing: path of a file with all keys in its first field.
-        prefix: string that is added before a key.
-        suffix: string that is added after a key.
+        prefix, suffix: strings that are added before and after a key.
     """
 
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:

@@ -497,12 +497,13 @@ class DataDir(os.PathLike[str]):
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.write_spk2utt(stage)
             if src.find("text"):
-                words_by_key = {
-                    line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()
-                }
-                transcripts = ([words_by_key.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
-                lines = (b" ".join(sum(words, [name])) for name, words in zip(names, transcripts, strict=True))
-                stage.write("text", (line + b"\n" for line in lines))
+                rows = (line.split() for line in read_lines(src.find("text")))
+                words_of_segment = {row[0]: row[1:] for row in rows if row}
+                keys = {name: [key for _, _, key in sorted(segments[name])] for name in names}
+                lines = (
+                    [name, *(word for key in keys[name] for word in words_of_segment.get(key, []))] for name in names
+                )
+                stage.write("text", (b" ".join(line) + b"\n" for line in lines))
             fix_stage(say.with_name("fix"), stage)
         return DataDir(target)
 

@@ -102,6 +102,7 @@ def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[
 
 
 def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
+    """Return a codec that reads the headers of audio, and with ``read_entire_file`` counts the samples."""
     from io_ark.codecs.wave import WaveInfoCodec
 
     return WaveInfoCodec(counts_samples=read_entire_file)
@@ -110,7 +111,7 @@ def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Raise DataDirError, which names ``wav_scp`` and ``key``, if the header ``audio`` lacks the number of samples.
+    Raise DataDirError if the header ``audio`` lacks the number of samples. The error names ``wav_scp`` and ``key``.
     """
     import numpy as np
 
@@ -201,16 +202,7 @@ def get_utt2dur(
         if stage.has_lines("segments"):
             say(f"working out {target} from {segments}")
             counts_samples = read_entire_file or _has_speed_command(wav)
-
-            def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
-                """Map recordings to durations in seconds. Print Kaldi's message and raise DataDirError for an error."""
-                try:
-                    return measure_recordings(stage, names, counts_samples)
-                except (ArkError, OSError) as error:
-                    raise say.fail("there was a problem getting the durations", str(error)) from None
-
-            durations = compute_segment_durations(segments, measure_or_fail)
-            stage.write("utt2dur", (replace_values(chunk, seconds) for chunk, seconds in durations))
+            stage.write("utt2dur", _measure_segments(say, stage, segments, counts_samples))
         elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
@@ -237,10 +229,28 @@ def get_utt2dur(
     return 0
 
 
+def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_samples: bool) -> Iterator[bytes]:
+    """Yield chunks of utt2dur with the durations of the segments in the file ``segments`` of the directory ``src``.
+
+    Audio is read only for segments that last to the end of a recording. For ``counts_samples``, see :func:`measure_recordings`.
+    """
+
+    def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
+        """Map recordings to durations in seconds. Print Kaldi's message and raise DataDirError for an error."""
+        try:
+            return measure_recordings(src, names, counts_samples)
+        except (ArkError, OSError) as error:
+            raise say.fail("there was a problem getting the durations", str(error)) from None
+
+    for chunk, seconds in compute_segment_durations(segments, measure_or_fail):
+        yield replace_values(chunk, seconds)
+
+
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
     """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    Return False if :func:`read_sphere_durations` returns None. ``unit`` is "utterance" or "recording", for messages.
+    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or the header of its file lacks a number.
+    ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
     if lines is None:
@@ -269,7 +279,6 @@ def measure_recordings(
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
-        src: the data directory.
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         counts_samples: True to count samples instead of reading headers.
         errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.

@@ -137,9 +137,8 @@ class _Fix:
         for lines_before, chunk in number_chunks(read_chunks(path)):
             has_return = b"\r" in chunk and not self.strip_cr
             has_channel = name == "segments" and any(get_column(chunk, 5, awk=True))
-            for line_number, line in enumerate(
-                split_lines(chunk) if has_return or has_channel else (), lines_before + 1
-            ):
+            lines = split_lines(chunk) if has_return or has_channel else []
+            for line_number, line in enumerate(lines, lines_before + 1):
                 if has_return and line.endswith((b"\r\n", b"\r")):
                     raise DataDirError(_RETURN, path, line_number, get_field(line))
                 if has_channel and len(split_fields(line)) > 4:

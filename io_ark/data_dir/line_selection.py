@@ -25,7 +25,6 @@ def select_lines(
     """Write the lines of a file whose field ``number`` is one of the keys. With ``exclude``, write all other lines.
 
     Args:
-        keys: keys to select.
         file: path or file descriptor.
         write: function that receives the selected lines. If None, lines are only counted.
         number: number of the field, counted from 1.

@@ -138,7 +138,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert a file utt2spk, or standard input, to spk2utt on standard output, and return the exit status 0."""
+    """Convert a utt2spk file, or standard input, to spk2utt on standard output, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
     file = resolve_input(argv)
@@ -150,7 +150,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Convert files spk2utt, or standard input, to utt2spk on standard output, and return the exit status 0."""
+    """Convert spk2utt files, or standard input, to utt2spk on standard output, and return the exit status 0."""
     for name in argv or ["-"]:
         file = resolve_input([name])
         if file is not None:
@@ -161,7 +161,7 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does, or its first MAX_DIGITS characters; 0 if there is none."""
+    """Parse the whole number at the start of a string, as Perl does; 0 if there is none. Only MAX_DIGITS characters are used."""
     match = re.match(r"\s*([+-]?[0-9]+)", text)
     return int(match[1][:MAX_DIGITS]) if match else 0
 
@@ -184,7 +184,6 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
 
     Args:
         file: name of the file, or ``-``.
-        size: number of lines.
         option: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
         quiet: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
@@ -270,9 +269,8 @@ def read_map(file: str) -> dict[bytes, bytes]:
     with report_open_errors(f"Error opening map file {file}"):
         for chunk in read_chunks(resolve_file_argument(file)):
             is_plain = has_single_spaces(chunk)
-            for line_number, line in enumerate(
-                chunk.rstrip(b"\n").split(b"\n") if is_plain else split_lines(chunk), line_number + 1
-            ):
+            lines = chunk.rstrip(b"\n").split(b"\n") if is_plain else split_lines(chunk)
+            for line_number, line in enumerate(lines, line_number + 1):
                 key, _, value = (line if is_plain else b" ".join(line.split())).partition(b" ")
                 if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! the key has several values: the last value is used"
@@ -293,7 +291,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
     """
     begin, end, is_permissive = None, None, False  # `begin` and `end` are indices from 0 of the first and last field.
-    for _ in range(3):
+    for _ in range(3):  # The options may be in any order, and repeated.
         if argv[:1] == ["-f"]:
             spec, argv = "".join(argv[1:2]), argv[2:]
             if re.fullmatch("[0-9]+", spec):
@@ -377,13 +375,12 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts of about the same size, each with all lines of some speakers, in their order.
+    """Divide a file into ``part_count`` lists of lines of about the same size. The lines of a speaker stay together, in order.
 
     Args:
         say: names the script in messages.
         scp: path of the file, whose keys are utterances.
         utt2spk: path of the file with the speakers of the utterances.
-        part_count: number of parts.
 
     Raises:
         DataDirError: a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
@@ -435,7 +432,7 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     """
     job_count = job_number = 0
     utt2spk, counts_from_one = "", False  # With counts_from_one, job numbers count from 1 instead of 0.
-    for _ in range(3):
+    for _ in range(3):  # The three options may be in any order.
         if argv[:1] == ["-j"]:
             job_count, job_number, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
         if argv[:1] and (match := re.search("--utt2spk=(.+)", argv[0])):
@@ -474,7 +471,7 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Find the first line with forbidden white space in a file of transcripts. Return Kaldi's message, the line number and the key.
 
-    Lines count from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
+    Lines are counted from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,7 +90,6 @@ def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_f
     WAV files with names that need no quotes.
 
     Args:
-        chunk: lines of wav.scp.
         after_command: replacement of the final " |" and newline of a line with a command.
         before_file: bytes before the name of a file, including the space after the key.
         after_file: bytes after the name of a file, including the newline.
@@ -348,7 +348,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return the changed line ``number`` of wav.scp, and store its factor. Raise DataDirError for a recording without one."""
+        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError if there is no factor."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -408,10 +408,9 @@ def change_recordings(
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Yield the changed content of wav.scp: whole chunks from ``change_chunk``, or single lines from ``change_line``.
+    """Yield the changed content of wav.scp at ``path``: chunks from ``change_chunk``, or single lines from ``change_line``.
 
     Args:
-        path: path of wav.scp.
         change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed line, or
             raises ValueError for an entry that cannot be changed.
         change_chunk: takes a chunk; returns its changed lines, or b"" if ``change_line`` has to change them one by one.
@@ -454,10 +453,8 @@ def _read_volumes(path: str) -> dict[bytes, float]:
 
 def _has_volume(path: str) -> bool:
     """Return True if Kaldi's script finds a command that changes the volume in one of the first 100 lines of wav.scp."""
-    for number, line in enumerate(read_lines(path)):
+    for line in itertools.islice(read_lines(path), 100):
         words = _QUOTED.sub(b"x", line).split()
-        if number == 100:
-            break
         if words and words[-1].endswith(b"|"):
             if b"sox --vol" in b" ".join(words[-11:]):  # Kaldi's script searches the last 11 words of a command.
                 return True

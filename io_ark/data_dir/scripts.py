@@ -191,9 +191,8 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options without values anywhere in ``argv``. Return the passed options, with the value True, and the arguments."""
     names = {format_flag(name): name for name in options}
-    return {names[argument]: True for argument in argv if argument in names}, [
-        argument for argument in argv if argument not in names
-    ]
+    values: dict[str, Value] = {names[argument]: True for argument in argv if argument in names}
+    return values, [argument for argument in argv if argument not in names]
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
@@ -211,8 +210,10 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
         if "per_utt" in options:
             return {}, argv
         raise say.fail(f"invalid option '{argv[0]}'")
-    takes_value = isinstance(options[names[argv[0]]], str)
-    return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
+    name = names[argv[0]]
+    if isinstance(options[name], str):
+        return {name: "".join(argv[1:2])}, argv[2:]
+    return {name: True}, argv[1:]
 
 
 HELP = (["--help"], ["-h"])
@@ -277,7 +278,7 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
 def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
     """Run a script with the arguments ``argv``, and return the exit status.
 
-    With ``is_command``, use the options and messages of ``kaldi-compat data`` instead of Kaldi's script.
+    With ``is_command``, the options and messages are those of ``kaldi-compat data``, otherwise those of Kaldi's script.
 
     Raises:
         DataDirError: the arguments are invalid, or the script fails.
@@ -292,7 +293,7 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
             error.message = error.message or f"Usage: {os.path.basename(say.name)} {script.usage}"
             raise
     options = script.get_options(with_extra_options=is_command)
-    if script.command == "combine" and not is_command:
+    if script.command == "combine" and not is_command:  # Like combine_data.sh, print the command line.
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
         (say.write if is_command else warn)(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
@@ -397,8 +398,8 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
     The program is for a shell, which starts Python, because the path of Python may be too long for a ``#!`` line. The shell also
     refuses a directory as standard input, or ignores it if the script reads no input. To Python, the shell's lines are a string.
     """
-    refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
-    reaction = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
+    refusal = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
+    reaction = refusal if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
     head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {reaction}; fi\n"
     head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
     program = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
@@ -407,9 +408,9 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
 
 
 def install_launchers(folder: str, *, force: bool = False) -> list[str]:
-    """Write launchers, which are files that run the scripts of this installation, for all scripts into a folder.
+    """Write a launcher for each script into a folder. A launcher is a program that runs a script of this installation.
 
-    As in Kaldi, the subfolder ``data`` also gets launchers of the shell scripts.
+    As in Kaldi, launchers of the ``.sh`` scripts are also written to the subfolder ``data``.
 
     Args:
         folder: path of a folder, such as a recipe's ``utils``.
@@ -419,8 +420,9 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
         The paths of the launchers.
 
     Raises:
-        DataDirError: a file with the name of a script is not a launcher and ``force`` is False, or the folder is a link.
-            The ``utils`` of a recipe is often a link to the ``utils`` of another recipe. No file is written.
+        DataDirError: a file with the name of a script is not a launcher and ``force`` is False, or the folder, ``data`` or a
+            parent in a relative path is a link, because the ``utils`` of a recipe is often a link to the ``utils`` of another
+            recipe. In both cases, no file is written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
@@ -443,7 +445,7 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its folder ``data`` or, for a relative path, a parent of the folder is a symbolic link."""
+    """Raise DataDirError if a folder, its subfolder ``data``, or a parent that a relative path contains is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):

@@ -26,10 +26,9 @@ def is_interval(start: bytes, end: bytes) -> bool:
 def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield pairs: a chunk of a segments file, and a list with the duration of each line in seconds.
+    """Yield pairs: a chunk of the file ``segments``, and a list with the duration of each line in seconds.
 
     Args:
-        segments: path of the file.
         measure: function that takes the names of recordings and maps them to their durations in seconds. It is
             called once, and only if a segment lasts to the end of its recording.
 
@@ -54,7 +53,7 @@ def compute_segment_durations(
 
 
 def find_open_ended_segments(segments: str) -> set[bytes]:
-    """Return the keys of the segments, in the file ``segments``, that last to the end of their recordings."""
+    """Return the keys of the lines of the file ``segments`` whose segments last to the end of their recordings."""
     keys_to_the_end: set[bytes] = set()
     for chunk in read_chunks(segments):
         keys = get_column(chunk, awk=True)
@@ -63,7 +62,7 @@ def find_open_ended_segments(segments: str) -> set[bytes]:
 
 
 def _find_open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
-    """Return the index, in a chunk of lines, and the recording of each segment that lasts to the end of its recording."""
+    """Return the index and the recording of each line of a chunk whose segment lasts to the end of the recording."""
     if b" -" not in chunk and b"\t-" not in chunk:
         return []
     ends, names = get_column(chunk, 4, awk=True), get_column(chunk, 2, awk=True)

@@ -102,7 +102,7 @@ class _Split:
         if has_segments:
             self.divide_files("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
         for name in list_known_files(self.src.folder, map(os.path.dirname, self.iterate_part_names(""))):
-            if not self.stage.has_written(name):  # Only an earlier version of the directory had this file.
+            if not self.stage.has_changed(name):  # Only an earlier version of the directory had this file.
                 self.stage.remove(name)
 
     def divide_files(self, listing: str, names: str, *, warns: bool) -> None:

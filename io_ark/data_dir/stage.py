@@ -70,12 +70,11 @@ class DataDirError(ArkError):
     Attributes:
         line: number of the line in the file, counted from 1; 0 if unknown.
         status: exit status of the script.
-        partly: like Kaldi's script, leave the files that were written before the error.
+        partly: True to leave the files that were written before the error, as Kaldi's script does.
 
     Args:
         message: description of the problem and of the remedy.
         file: path of the file; "" if unknown.
-        line: number of the line, see the attribute.
         key: key of the line; None if unknown.
         attributes: values of the attributes ``status`` and ``partly``.
     """
@@ -255,22 +254,14 @@ def refuse_byte_order_mark(path: str) -> None:
         raise DataDirError(STARTS_WITH_MARK, path, 1, key)
 
 
-def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
-    """Finish the change of a killed job, and remove the temporary files of killed jobs.
+def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple[int, list[Rename]]]]:
+    """Return the names of temporary files to remove, and the time in ns and the renames of each unfinished change.
 
-    If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
-    (Windows, NFS), and on another machine, a running job may need its files, so they are removed only after a day.
-
-    Args:
-        folder: path of the directory.
-        is_locked: True if this process has locked the directory.
-        change: True if the directory may be changed. If False, nothing is removed, and an unfinished change is an error.
-
-    Raises:
-        DataDirError: a change cannot be finished.
+    For ``is_locked``, see :func:`clear_up_directory`. Warn once of a list of changes that is invalid or from another machine.
+    The temporary files of the process that wrote such a list are kept.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
-    change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Maps lists of changes to their time in ns and renames.
+    changes: list[tuple[int, list[Rename]]] = []
     skipped_processes: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
     with contextlib.suppress(OSError):  # A directory that must not be listed cannot be cleared up.
         for name in os.listdir(folder):
@@ -291,11 +282,28 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
                         warn(f"{path}: this list of changes is ignored, because {reason}: delete the list if no job is "
                              "running")  # fmt: skip
                 elif is_leftover:
-                    change_lists[name] = _get_change_time(status), renames
+                    changes.append((_get_change_time(status), renames))
             if is_leftover:
                 leftovers.append((name, (machine, process)))
+    return [name for name, owner in leftovers if owner not in skipped_processes], changes
+
+
+def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
+    """Finish the change of a killed job, and remove the temporary files of killed jobs.
+
+    If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
+    (Windows, NFS), and on another machine, a running job may need its files, so they are removed only after a day.
+
+    Args:
+        is_locked: True if this process has locked the directory.
+        change: True if the directory may be changed. If False, nothing is removed, and an unfinished change is an error.
+
+    Raises:
+        DataDirError: a change cannot be finished.
+    """
+    names, changes = _find_leftovers(folder, is_locked)
     if not change:
-        if change_lists:
+        if changes:
             message = (
                 "a job was ended while it changed this directory: run kaldi-compat data fix, or the same job, to finish "
                 "the change"
@@ -303,16 +311,15 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
             raise DataDirError(message, folder)
         return
     newer_names: list[str] = []
-    for time_of_list, renames in change_lists.values():
+    for time_of_list, renames in changes:
         outdated_renames = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
         newer_names += [new or old for old, new in outdated_renames]
         apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], then=UNFINISHED)
-    names = [name for name, owner in leftovers if owner not in skipped_processes]
     for name in names:
         # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, name))
-    if change_lists:
+    if changes:
         note = f", but did not replace files that were written since: {' '.join(newer_names)}" if newer_names else ""
         warn(f"{folder}: finished the change of a job that was ended{note}")
     elif names:
@@ -337,9 +344,8 @@ def read_changes(folder: str, name: str, process: str) -> list[Rename]:
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
-    return (
-        renames if len(names) % 2 == 0 and all(_can_be_rename_of(folder, rename, process) for rename in renames) else []
-    )
+    is_valid = len(names) % 2 == 0 and all(_can_be_rename_of(folder, rename, process) for rename in renames)
+    return renames if is_valid else []
 
 
 def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
@@ -437,7 +443,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on to the root; nothing for a missing directory."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing if it is missing."""
     previous = None
     while True:
         try:
@@ -608,7 +614,7 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create the directory, and lock it and its sources. Raise DataDirError if it is unusable, or a data file has a byte-order mark."""
+        """Create the directory, and lock it and its sources. Raise DataDirError for an unusable directory or a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -655,7 +661,7 @@ class Stage(DataFiles):
             return self._new[name] or ""
         return "" if self._sources else super().find(name)
 
-    def has_written(self, name: str) -> bool:
+    def has_changed(self, name: str) -> bool:
         """Return True if this job has written or removed the file ``name``."""
         return name in self._new
 
@@ -744,7 +750,7 @@ class Stage(DataFiles):
         self.remove(name)
 
     def commit(self) -> None:
-        """Put all new files in place, and move or remove old files. Signals are delayed until this is done.
+        """Put all new files in place, and move or remove old files. Signals are delayed until all files have their names.
 
         If this job is killed, the next job on the directory completes the change.
 
@@ -793,7 +799,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return renames that move the data files that this job has not written into ``.backup``. Print Kaldi's message for each file."""
+        """Return renames that move data files into ``.backup`` unless this job has written them. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

@@ -120,23 +120,18 @@ class Check(DataFiles):
                 problem = "is a duplicate key: remove one of the lines"
             elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
                 problem = f"the first line {STARTS_WITH_MARK}"
-            raise self.say.fail(
-                f"file {key_list.file} is not sorted or has duplicates",
-                problem,
-                key_list.file,
-                key_list.unsorted_line,
-                key,
-            )
+            message = f"file {key_list.file} is not sorted or has duplicates"
+            raise self.say.fail(message, problem, key_list.file, key_list.unsorted_line, key)
 
     def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys in the same order. If not, print Kaldi's message, and raise DataDirError.
 
         With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
         """
-        if expected.keys == actual.keys or not (
-            difference := find_first_difference(iter(expected.keys), iter(actual.keys))
-        ):
+        if expected.keys == actual.keys:
             return
+        difference = find_first_difference(iter(expected.keys), iter(actual.keys))
+        assert difference
         line_number, (expected_key, actual_key) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
@@ -197,7 +192,7 @@ class Check(DataFiles):
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of each line that is bad, because ``is_good`` returns False for its fields."""
+    """Yield the number and the bytes of each line for whose fields ``is_good`` returns False."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
@@ -300,7 +295,8 @@ def validate_directory(
         non_print: accept unprintable characters in text.
 
     Raises:
-        DataDirError: the directory is not valid. Its ``status`` is Kaldi's exit status. If ``say.as_script``, its message was printed.
+        DataDirError: the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
+            message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
@@ -348,14 +344,8 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     if not is_equal:
         for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
             status = 0 if say.as_script else 1  # The last command of Kaldi's script prints, and succeeds.
-            raise say.fail(
-                f"{utt2spk} has wrong format.",
-                "write an utterance and its speaker",
-                utt2spk,
-                line_number,
-                get_field(line),
-                status,
-            )
+            message, remedy = f"{utt2spk} has wrong format.", "write an utterance and its speaker"
+            raise say.fail(message, remedy, utt2spk, line_number, get_field(line), status)
     check.read_keys("utt2spk")
     if check.read_keys("spk2utt").line_count == 1:
         say("WARNING: you have only one speaker.  This probably a bad idea.")
@@ -378,14 +368,10 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
     if difference := find_first_difference(lines, expected_lines):
-        line_number, (line_of_utt2spk, line_of_spk2utt) = difference
-        shown_lines = [
-            repr(decode_key(line)) if line else "no such line" for line in (line_of_utt2spk, line_of_spk2utt)
-        ]
-        problem = (
-            f"has {shown_lines[0]}, but spk2utt has {shown_lines[1]}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        )
-        key = get_field(line_of_utt2spk or line_of_spk2utt or b"")
+        line_number, pair = difference
+        shown_line, expected_line = (repr(decode_key(text)) if text else "no such line" for text in pair)
+        problem = f"has {shown_line}, but spk2utt has {expected_line}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        key = get_field(pair[0] or pair[1] or b"")
         raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
 
@@ -480,12 +466,8 @@ def check_recordings(check: Check) -> None:
         segment_keys = check.read_keys("segments")
         if check.find("text") and segment_keys.keys != utterances.keys:
             say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
-            check.compare_keys(
-                utterances,
-                segment_keys,
-                f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
-                short=True,
-            )
+            lengths = f"Lengths are {segment_keys.line_count} vs {utterances.line_count}"
+            check.compare_keys(utterances, segment_keys, lengths, short=True)
         message = "recording-ids extracted from segments and wav.scp"
     check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"

@@ -43,10 +43,10 @@ class Access(NamedTuple):
             raise PipesRefusedError(f"the command {command.strip()!r} is not run: {reason}")
 
     def check_url(self, url: str) -> None:
-        """Raise :class:`NetworkRefusedError` if the network is disabled, or if the URL is chained (``::``).
+        """Raise :class:`NetworkRefusedError` if the network is disabled, or the URL is chained or of another scheme.
 
-        The error is also raised unless the scheme is one of :data:`SCHEMES` or of ``IO_ARK_SCHEMES``, an environment
-        variable that lists additional schemes, separated by commas. ``IO_ARK_NO_NETWORK`` disables the network.
+        The scheme must be in :data:`SCHEMES` or in the environment variable ``IO_ARK_SCHEMES``, which lists additional
+        schemes, separated by commas. A chained URL contains ``::``. ``IO_ARK_NO_NETWORK`` disables the network.
         """
         if not self.network or _is_set(NO_NETWORK_VARIABLE):
             reason = (
@@ -67,7 +67,10 @@ class Access(NamedTuple):
 
 
 def is_public(address: str) -> bool:
-    """Return True for a public IP address, and False for a private, local, multicast, reserved or invalid address."""
+    """Return True for a public IP address, and False for a private, local, multicast, reserved or invalid address.
+
+    An IPv6 address that a gateway translates to an IPv4 address is as public as the IPv4 address.
+    """
     import ipaddress  # Imported here, because an import at the top delays every program.
 
     try:
@@ -84,7 +87,7 @@ def is_public(address: str) -> bool:
 
 
 def refuse_private(host: str, addresses: Iterable[str]) -> None:
-    """Raise :class:`NetworkRefusedError` if an address of a host is private, unless ``IO_ARK_PRIVATE_HOSTS`` is set."""
+    """Raise :class:`NetworkRefusedError` unless all addresses of a host are public, or IO_ARK_PRIVATE_HOSTS is set."""
     if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
         raise NetworkRefusedError(
             f"{host} is this machine or in a private network, and script files must not open such addresses: "

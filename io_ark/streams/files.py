@@ -23,8 +23,7 @@ from io_ark.streams.system import OPEN_FLAGS
 MAX_OPEN_FILES = 64  # Maximum number of files that a cache keeps open for lookups in any order.
 # Maximum for reading in file order. It is lower, because files are then used one after another, and rarely again.
 MAX_OPEN_FILES_SEQUENTIAL = 16
-# No file is larger. Some file systems report 2**63 - 1 as the end of a directory.
-_MAX_FILE_BYTES = 1 << 62
+_MAX_FILE_BYTES = 1 << 62  # No file is larger. Some file systems report 2**63 - 1 as the end of a directory.
 Opened = TypeVar("Opened")
 
 
@@ -40,12 +39,11 @@ class OpenFile:
 
     Attributes:
         descriptor: descriptor of the open file.
-        path: path of the file.
-        regular: True for a regular file.
+        is_regular: True for a regular file.
         size: size of the file in bytes when it was last checked.
     """
 
-    __slots__ = ("_map", "descriptor", "path", "regular", "size")
+    __slots__ = ("_map", "descriptor", "is_regular", "path", "size")
 
     def __init__(self, path: str, *, mmap: bool = False) -> None:
         self.descriptor = -1
@@ -63,14 +61,14 @@ class OpenFile:
         # returns 0 for devices and a huge number for directories; fstat then tells what the path is.
         try:
             self.size = os.lseek(self.descriptor, 0, os.SEEK_END)
-            self.regular = 0 < self.size < _MAX_FILE_BYTES
+            self.is_regular = 0 < self.size < _MAX_FILE_BYTES
         except OSError:
-            self.regular = False
-        if not self.regular:
+            self.is_regular = False
+        if not self.is_regular:
             status = os.fstat(self.descriptor)
             if stat.S_ISDIR(status.st_mode):
                 raise OpenError("is a directory, not a file: name a file in the directory", file=path)
-            self.regular = stat.S_ISREG(status.st_mode)
+            self.is_regular = stat.S_ISREG(status.st_mode)
             self.size = status.st_size
 
     def map(self) -> Any:
@@ -96,11 +94,9 @@ class OpenFile:
         return self._map
 
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return a source that reads this regular file, or its memory map, from an offset to the end.
+        """Return a source that reads this regular file, or its memory map, from the byte ``offset`` to the end.
 
-        Args:
-            offset: offset in bytes.
-            ahead: True to read ahead, because the following bytes will be needed.
+        ``ahead`` is True to read ahead, because the following bytes will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.
@@ -126,7 +122,10 @@ class OpenFile:
 
 
 def describe_error(error: OSError | ValueError) -> str:
-    """Return the message of an error, without the error number and the file name that Python adds."""
+    """Return the message of an error, without the error number and the file name that Python adds.
+
+    The message about a null byte in a file name is replaced by advice.
+    """
     if str(error).startswith("embedded null"):
         return "the name has a null byte (\\0), which the system does not allow: correct the name"
     return str((isinstance(error, OSError) and error.strerror) or error)
@@ -176,7 +175,7 @@ class OpenFiles:
     def get_file(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at a path or URL. Open it if the cache does not have it (see :func:`open_file`)."""
         file = self._files.pop(path, None) or open_file(path, self._access, mmap=self._mmap)
-        if file.regular:  # A device or named pipe has a state, so it is opened again for each use.
+        if file.is_regular:  # A device or named pipe has a state, so it is opened again for each use.
             self._files[path] = file
             if len(self._files) > self._limit:
                 for oldest in list(self._files)[: -self._limit]:
@@ -188,7 +187,7 @@ class OpenFiles:
         return partial(OpenFiles, self._limit, mmap=self._mmap, access=self._access), ()
 
     def clear(self, keep_fewer: bool = False) -> None:
-        """Close all cached files that no reader uses. If ``keep_fewer``, also halve the maximum number of files."""
+        """Empty the cache, which closes files that no reader uses. If ``keep_fewer``, also halve the cache's limit."""
         if keep_fewer:
             self._limit = max(1, self._limit // 2)
         self._files.clear()

@@ -72,33 +72,35 @@ def refuse_foreign_file(source: Source, expected: Expected) -> None:
 
 
 def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
-    r"""Raise :class:`FormatError`, with advice, if the first bytes of a file show the format of another program.
+    r"""Raise :class:`FormatError`, with advice, if the first bytes of a file show a format that Kaldi cannot read.
 
-    As in Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
+    Compressed files are refused as well. So are configuration files instead of a table, and binary files instead of a
+    script file. As in Kaldi, a byte-order mark at the start of a table belongs to the first key. It causes a warning.
 
     Args:
         head: the first bytes of the file, up to :data:`HEAD_BYTES`.
         name: name of the file, which the advice contains.
         expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
     """
-    contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
-    reason = ""
-    if _FOREIGN.match(head):
-        for start, format_name, advice in _FORMATS:
-            if re.match(start, head, re.DOTALL):
-                reason = f"is {format_name}{contrast}: {advice or 'name another file'}"
-                break
-        else:
-            format_name, command = next(names for start, *names in _COMPRESSIONS if re.match(start, head))
-            command = f"{name} {command} |" if name.endswith("|") else f"{command} {quote(name)} |"
-            prefix = "" if expected == "object" else f"{expected}:"
-            reason = f"is compressed with {format_name}: read it as '{prefix}{command}'"
-    elif expected != "object" and _CONFIGURATION.match(head):
-        reason = f"is a configuration file (--name=value){contrast}: name another file"
-    elif expected == "scp" and b"\0" in head.partition(b"\n")[0]:
-        reason = BINARY_SCRIPT
-    if reason:
+    if reason := _describe_foreign_format(head, name, expected):
         raise FormatError(reason, file=name, offset=0)
     if head.startswith(BYTE_ORDER_MARK) and expected != "object":
         logger.warning(r"%s: starts with a byte-order mark, which is read as a part of the first key: remove it with "
                        r"sed -i '1s/^\xef\xbb\xbf//'", name)  # fmt: skip
+
+
+def _describe_foreign_format(head: bytes, name: str, expected: Expected) -> str:
+    """Return the message for a file that :func:`refuse_foreign_head` refuses, or "" for a file that it accepts."""
+    contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
+    is_foreign = _FOREIGN.match(head)
+    for start, format_name, advice in _FORMATS if is_foreign else ():
+        if re.match(start, head, re.DOTALL):
+            return f"is {format_name}{contrast}: {advice or 'name another file'}"
+    for start, format_name, command in _COMPRESSIONS if is_foreign else ():
+        if re.match(start, head):
+            command = f"{name} {command} |" if name.endswith("|") else f"{command} {quote(name)} |"
+            prefix = "" if expected == "object" else f"{expected}:"
+            return f"is compressed with {format_name}: read it as '{prefix}{command}'"
+    if expected != "object" and _CONFIGURATION.match(head):
+        return f"is a configuration file (--name=value){contrast}: name another file"
+    return BINARY_SCRIPT if expected == "scp" and b"\0" in head.partition(b"\n")[0] else ""

@@ -34,9 +34,6 @@ class Input(AbstractContextManager["Input"]):
         close: function that closes a pipe or releases standard input, and returns the exit status of the command of a
             pipe, or 0. None for other inputs.
         keep: object that must stay alive until the input is closed.
-
-    Attributes:
-        source: source of the bytes of the file or pipe.
     """
 
     __slots__ = ("_close", "_keep", "source")
@@ -47,7 +44,7 @@ class Input(AbstractContextManager["Input"]):
         self._keep = keep
 
     def close(self) -> int:
-        """Close the input and return the exit status of the command of a pipe. The status of other inputs is 0."""
+        """Close the input. Return the exit status of a pipe's command, or 0 for other inputs and in later calls."""
         self._keep = None
         if self._close is None:
             return 0
@@ -77,7 +74,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened, or the name has an offset although the file is not a regular file.
+        OpenError: the file cannot be opened, or the name has an offset above 0 and the file is not a regular file.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.
@@ -90,7 +87,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     if kind == "pipe":
         return _open_pipe(command, access)
     file = files.get_file(path) if files else open_file(path, access)
-    if file.regular:
+    if file.is_regular:
         return Input(file.open_source(offset or 0))
     if offset:
         raise OpenError(
@@ -107,7 +104,7 @@ _standard_input_taken = False
 
 
 def open_standard_input() -> Source:
-    """Return the source of standard input.
+    """Return the source of standard input, which no other table can read until it is released.
 
     Raises:
         OpenError: a table is reading standard input already, or standard input is closed or not a stream of bytes.
@@ -152,7 +149,7 @@ class _SingleReads:
 
 
 def _open_pipe(command: str, access: Access) -> Input:
-    """Run a command in this process if possible, otherwise in a shell, and return the open output of the command."""
+    """Return the output of a command as an open input. The command runs in this process if possible, or in a shell."""
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
     if (status_and_data := run_in_process(command, start)) is not None:

@@ -35,11 +35,9 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim_file(owner: Any, target: int | str) -> None:
-    """Record the output that writes to a regular file or a URL. An earlier output to the target then refuses writes.
+    """Record the output ``owner``, which writes to a regular file or a URL. An earlier output then refuses writes.
 
-    Args:
-        owner: the output.
-        target: descriptor of the file, or the URL.
+    ``target`` is the descriptor of the file, or the URL.
     """
     identity: object = target
     if isinstance(target, int):
@@ -59,14 +57,13 @@ class WholeWrites:
     that a signal handler raises.
 
     Attributes:
-        name: name of the output.
-        broken: True after a failure.
+        is_broken: True after a failure.
         reason: message of the error that later writes to a broken output raise.
     """
 
-    def __init__(self, name: str, broken: bool = False) -> None:
+    def __init__(self, name: str, is_broken: bool = False) -> None:
         self.name = name
-        self.broken = broken
+        self.is_broken = is_broken
         self.reason = "an earlier write failed or was interrupted, so the output is incomplete: write it again"
 
     def raise_error(self) -> NoReturn:
@@ -74,13 +71,13 @@ class WholeWrites:
         raise WriteError(self.reason, file=self.name)
 
     def __enter__(self) -> None:
-        if self.broken:
+        if self.is_broken:
             self.raise_error()
-        self.broken = True
+        self.is_broken = True
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
         if kind is None:
-            self.broken = False
+            self.is_broken = False
 
 
 class ClosedOnExit:
@@ -114,18 +111,17 @@ class Output(ClosedOnExit):
         finish: function that closes the stream after all bytes have been written.
         discard: function that closes the stream of an incomplete output. The default is ``finish``.
         flush_raw: True to flush the stream after each write, because other code writes to it as well.
-        buffer: maximum number of buffered bytes. The default is :data:`OUTPUT_BUFFER`.
+        buffer_bytes: maximum number of buffered bytes. The default is :data:`OUTPUT_BUFFER`.
         start: number of bytes in the file when it was opened.
 
     Attributes:
-        name: name for error messages.
-        start: number of bytes in the file when it was opened.
         entry: context for the writes of one entry. If a write fails or is interrupted, the output is broken.
-        follows: archive that the lines of this script file point into. Its bytes are sent before these lines, and
-            after a failure the script file ends with a complete line.
+        archive: archive to which the lines of this output point if it is a script file, or None. The bytes of the
+            archive are sent before these lines. After a failure, the script file ends with a complete line, unless it
+            is a pipe or other code uses it as well.
     """
 
-    follows: Output | None = None
+    archive: Output | None = None
 
     def __init__(
         self,
@@ -135,7 +131,7 @@ class Output(ClosedOnExit):
         *,
         discard: Callable[[], None] | None = None,
         flush_raw: bool = False,
-        buffer: int | None = None,
+        buffer_bytes: int | None = None,
         start: int = 0,
     ) -> None:
         self.name = name
@@ -145,9 +141,9 @@ class Output(ClosedOnExit):
         self._finish = finish
         self._discard = discard or finish
         self._flush_raw = flush_raw
-        self._buffer = OUTPUT_BUFFER if buffer is None else buffer
+        self._max_pending_bytes = OUTPUT_BUFFER if buffer_bytes is None else buffer_bytes
         self._pending = bytearray()
-        self._written = 0
+        self._sent_bytes = 0
         self._process = process.current
         self._raw = raw
 
@@ -170,7 +166,7 @@ class Output(ClosedOnExit):
         if self._is_broken or self._raw is None or process.current is not self._process:
             self._refuse_write()
         pending = self._pending
-        room = self._buffer - len(pending)
+        room = self._max_pending_bytes - len(pending)
         for data in parts:
             size = data.nbytes if type(data) is memoryview else len(data)
             if size <= room:
@@ -179,11 +175,11 @@ class Output(ClosedOnExit):
             else:
                 self._send(data)
                 pending = self._pending
-                room = self._buffer
+                room = self._max_pending_bytes
 
     def tell(self) -> int:
         """Return the number of bytes written so far, including buffered bytes, but without ``start``."""
-        return self._written + len(self._pending)
+        return self._sent_bytes + len(self._pending)
 
     def flush(self) -> None:
         """Pass all buffered bytes to the operating system.
@@ -200,44 +196,53 @@ class Output(ClosedOnExit):
     def close(self) -> None:
         """Flush and close the output. After a call without an error, further calls do nothing.
 
+        In a process that was forked after the output had been opened, the buffered bytes are discarded.
+
         Raises:
             WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the output failed.
         """
-        # A forked process discards the buffered bytes, because the parent process writes them.
         if process.current is not self._process:
-            raw, self._raw = self._raw, None
-            self._pending.clear()
-            if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.
-                raw.close()
+            self._close_in_forked_process()
             return
-        if self.entry.broken:
+        if self.entry.is_broken:
             self._is_broken = True
         if self._raw is not None:
-            close_raw = self._discard
-            try:
-                if self._is_broken:
-                    self._refuse_write()
-                self._send(b"")
-                close_raw = self._finish
-            finally:
-                self._is_broken = True
-                self._raw = None
-                try:
-                    close_raw()
-                except (WriteError, PipeError):
-                    raise
-                except (OSError, ValueError) as error:
-                    self._raise_write_error(error)
-            self._is_broken = False
+            self._flush_and_close()
         if self._is_broken:
             self._refuse_write()
 
+    def _close_in_forked_process(self) -> None:
+        """Discard the buffered bytes, which the parent process writes. Close the stream, unless other code uses it."""
+        raw, self._raw = self._raw, None
+        self._pending.clear()
+        if raw is not None and not self._flush_raw:
+            raw.close()
+
+    def _flush_and_close(self) -> None:
+        """Flush the output and call ``finish``, or call ``discard`` if the output is broken or cannot be flushed."""
+        close_raw = self._discard
+        try:
+            if self._is_broken:
+                self._refuse_write()
+            self._send(b"")
+            close_raw = self._finish
+        finally:
+            self._is_broken = True
+            self._raw = None
+            try:
+                close_raw()
+            except (WriteError, PipeError):
+                raise
+            except (OSError, ValueError) as error:
+                self._raise_write_error(error)
+        self._is_broken = False
+
     def give_up(self) -> None:
-        """Break this output because its file was opened for writing again. The file itself is not touched."""
+        """Mark this output as broken, because its file was opened for writing again. The file is not changed."""
         if self._raw is None:
             return
-        self._is_broken = self.entry.broken = True
+        self._is_broken = self.entry.is_broken = True
         self.entry.reason = OPENED_AGAIN
         if not isinstance(self._raw, Upload):
             self._discard = self._raw.close
@@ -254,15 +259,15 @@ class Output(ClosedOnExit):
         )
 
     def _send(self, data: Any) -> None:
-        """Flush the output ``follows``, if any, and send buffered bytes and ``data``. Raise WriteError on failure."""
+        """Flush the archive of a script file, then send buffered bytes and ``data``. Raise WriteError on failure."""
         self._is_broken = True
-        if self.follows is not None:
-            self.follows.flush()
+        if self.archive is not None:
+            self.archive.flush()
         try:
             for part in filter(len, (self._pending, data)):
                 view = memoryview(part).cast("B")
-                begin = self.start + self._written
-                self._written += len(view)
+                begin = self.start + self._sent_bytes
+                self._sent_bytes += len(view)
                 try:
                     while len(view):
                         view = view[self._raw.write(view) :]
@@ -277,13 +282,15 @@ class Output(ClosedOnExit):
         self._is_broken = False
 
     def _remove_incomplete_line(self, part: Any, begin: int) -> None:
-        """If the output is a script file, remove an incomplete last line, which could point to a wrong object.
+        """Remove an incomplete last line, which could point to a wrong object, from a script file.
+
+        Other outputs, pipes, and streams that other code uses (``flush_raw``) are not changed.
 
         Args:
-            part: bytes that were being written.
+            part: bytes that were being written, from the start of a line.
             begin: position of these bytes in the file.
         """
-        if self.follows is not None and not self._flush_raw:
+        if self.archive is not None and not self._flush_raw:
             with suppress(OSError, ValueError):  # A pipe has no position and cannot be truncated.
                 written = bytes(part)[: self._raw.tell() - begin]
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
@@ -302,12 +309,7 @@ class Output(ClosedOnExit):
                 self.close()
 
 
-def open_output(
-    wxfilename: str | Wxfilename,
-    *,
-    access: Access | None = None,
-    append: bool = False,
-) -> Output:
+def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, append: bool = False) -> Output:
     """Open a wxfilename for writing.
 
     Args:
@@ -350,8 +352,8 @@ def open_output(
             if append and raw.seekable():  # No entry after an incomplete entry could be read.
                 raw.truncate(start)
 
-    buffer = FILE_BUFFER if raw.seekable() else None
-    output = Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
+    buffer_bytes = FILE_BUFFER if raw.seekable() else None
+    output = Output(target.path, raw, raw.close, discard=discard, buffer_bytes=buffer_bytes, start=start)
     claim_file(output, raw.fileno())
     return output
 

@@ -25,6 +25,7 @@ A function gets the command, and a :data:`Spawn` to start shells for parts of th
 and the output of the command, or None to leave the command to a shell. Commands use :data:`STANDARD_STREAMS`.
 """
 STANDARD_STREAMS: ContextVar[tuple[Any, Any] | None] = ContextVar("standard input and output", default=None)
+"""Standard input and output of a command that runs in this process, or None outside of such commands."""
 WITHHELD: set[str] = set()
 """Environment variables that this process has set for itself and hides from commands."""
 
@@ -92,7 +93,7 @@ def wait_for(process: int) -> int:
 
 
 def describe_status(status: int) -> str:
-    """Describe the exit status of a command in Kaldi's words (the status of ``pclose``) and in plain words."""
+    """Describe a result of :func:`wait_for` in Kaldi's words (the status of ``pclose``) and in plain words."""
     if status < 0:
         return f"had nonzero return status {-status} (ended by signal {-status})"
     return f"had nonzero return status {status << 8} (exit status {status})"

@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,99})-(\d{1,99})|\*)/(\d{1,99}|\*)")
 # Bounds of the bytes of a request with its read-ahead. Large requests save round trips, but take memory.
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
+_MAX_TYPICAL_BYTES = 1 << 20  # Maximum bytes of a request after a jump, unless the reader needs more.
 # Seconds to wait before each further attempt. Up to the same time is added at random, so that workers do not retry at
 # the same moment.
 _RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0)
@@ -73,6 +74,8 @@ class _Connection:
 
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     """Return fsspec's file system for a URL, and the path of the file in it.
+
+    Without ``access.private``, the file system connects only to public addresses by HTTP.
 
     Raises:
         OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
@@ -181,9 +184,7 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
         _StatusError: the status of the answer is not 200, 206, 404, 410 or 416.
         OpenError: the server sends the bytes too slowly.
     """
-    import asyncio  # Imported here, because an import at the top delays every program.
-
-    from aiohttp import ClientTimeout
+    from aiohttp import ClientTimeout  # Imported here, because an import at the top delays every program.
 
     total_seconds = _TIMEOUT_SECONDS + (stop - start) / _MIN_BYTES_PER_SECOND
     options: dict[str, Any] = {"timeout": ClientTimeout(total_seconds, None, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)}
@@ -199,29 +200,37 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
             raise FileNotFoundError
         if answer.status not in (200, 206, 416):
             raise _StatusError(answer.status)
-        version_of_answer = _parse_version(answer.headers)
-        content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        first_byte, file_size = content_range.group(1, 3) if content_range else (None, "*")
-        size = int(file_size) if file_size != "*" else None
-        if answer.status == 416:
-            return _Answer(b"", start, size, *version_of_answer)
-        if answer.status == 200 and size is None:
-            size = answer.content_length
-        try:
-            # One byte more than requested would show that the server ignores the range.
-            data = await _read_up_to(answer.content, stop - start + 1)
-        except asyncio.TimeoutError as error:
-            if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for its other timeouts.
-                raise OpenError(
-                    "cannot be read: the server is too slow; copy the file", file=url, offset=start
-                ) from error
-            raise
-        first = int(first_byte) if first_byte and answer.status == 206 else 0
-        return _Answer(data, first, size, *version_of_answer)
+        return await _read_http_answer(answer, url, start, stop)
+
+
+async def _read_http_answer(answer: Any, url: str, start: int, stop: int) -> _Answer:
+    """Read aiohttp's answer, whose status is 200, 206 or 416, to a request for the bytes ``start`` to ``stop - 1``.
+
+    If the status is 416, the result has no bytes. Raise OpenError if the server sends the bytes too slowly.
+    """
+    import asyncio  # Imported here, because an import at the top delays every program.
+
+    version_and_strength = _parse_version(answer.headers)
+    content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    first_byte, file_size = content_range.group(1, 3) if content_range else (None, "*")
+    size = int(file_size) if file_size != "*" else None
+    if answer.status == 416:
+        return _Answer(b"", start, size, *version_and_strength)
+    if answer.status == 200 and size is None:
+        size = answer.content_length
+    try:
+        # One byte more than requested would show that the server ignores the range.
+        data = await _read_up_to(answer.content, stop - start + 1)
+    except asyncio.TimeoutError as error:
+        if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for its other timeouts.
+            raise OpenError("cannot be read: the server is too slow; copy the file", file=url, offset=start) from error
+        raise
+    first = int(first_byte) if first_byte and answer.status == 206 else 0
+    return _Answer(data, first, size, *version_and_strength)
 
 
 async def _request_from_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. The object must have the version ``version``."""
+    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. Fail if its version is not ``version``."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
@@ -269,11 +278,11 @@ class RemoteFile:
 
     Attributes:
         path: the URL.
-        regular: always True, because the file has offsets.
+        is_regular: always True, because the file has offsets.
         size: size of the file in bytes.
     """
 
-    regular = True
+    is_regular = True
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)
@@ -289,7 +298,7 @@ class RemoteFile:
     def _request_first_bytes(self) -> tuple[int, str]:
         """Return the size and version of the file. With HTTP, the same request reads the first bytes.
 
-        A file without versions is read as a whole if it is small, and refused otherwise.
+        A file without versions is read as a whole if it has at most 8 MiB, and refused otherwise.
         """
 
         def request_size(system: Any, path: str) -> tuple[object, str]:
@@ -313,11 +322,9 @@ class RemoteFile:
         return size, version
 
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return a source that reads the file from an offset to its end.
+        """Return a source that reads the file from the byte ``offset`` to its end.
 
-        Args:
-            offset: offset in bytes.
-            ahead: True to read ahead, because the bytes after an object will be needed.
+        ``ahead`` is True to read ahead, because the bytes after an object will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.
@@ -348,9 +355,9 @@ class RemoteFile:
         return self._span[1][: end - offset]
 
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
-        """Double the number of bytes to read ahead while reading in order. Reduce it after a jump.
+        """Double the number of bytes to read ahead while reading in order.
 
-        After a jump, the number is about the mean number of bytes that were read between two jumps.
+        After a jump, set it to about the mean number of bytes that were read between two jumps, up to 1 MiB.
 
         Args:
             offset: offset of the next read.
@@ -361,7 +368,7 @@ class RemoteFile:
         else:
             # About half of the bytes of the last request are assumed to be unread.
             bytes_read = max(end - self._run_start - self._ahead // 2, _MIN_REQUEST_BYTES)
-            self._typical = (self._typical + min(bytes_read, _MAX_REQUEST_BYTES // 8)) // 2
+            self._typical = (self._typical + min(bytes_read, _MAX_TYPICAL_BYTES)) // 2
             self._ahead = max(_MIN_REQUEST_BYTES, self._typical)
             self._run_start = offset
 
@@ -508,7 +515,7 @@ class Upload:
             raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
     def write(self, data: Any) -> int:
-        """Write bytes, which are collected and sent in large parts. Return the number of bytes."""
+        """Add ``data`` to the bytes that are collected and sent in large parts. Return its number of bytes."""
         return self._convert_errors(lambda: int(self._file.write(bytes(data))))
 
     def close(self) -> None:

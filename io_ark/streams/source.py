@@ -59,10 +59,10 @@ class Source:
 
     Attributes:
         name: name for error messages.
-        small: size in bytes up to which arrays are copied out of the window. Larger arrays are read directly.
+        max_copied_bytes: maximum bytes of an array that codecs copy from the window. Larger arrays are read directly.
     """
 
-    small = SMALL_WINDOW
+    max_copied_bytes = SMALL_WINDOW
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -148,11 +148,7 @@ class Source:
         return self.read_array(np.uint8, count), 0
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Read ``count`` elements as an array (count,), which is writable unless the source is a buffer in memory.
-
-        Args:
-            dtype: type of an element.
-            count: number of elements.
+        """Read ``count`` elements of type ``dtype``. The array is writable unless the source is a buffer in memory.
 
         Raises:
             FormatError: ``count`` is negative.
@@ -264,7 +260,7 @@ class Source:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
         Raises:
-            FormatError: the next ``limit`` bytes, or a few more, contain no stop byte.
+            FormatError: the next ``limit`` bytes, and the rest of the window at their end, contain no stop byte.
         """
         pieces: list[bytes] = []
         begin = self.tell()
@@ -325,10 +321,10 @@ class Source:
         return match.start() if match else self._end
 
     def check_available(self, count: int) -> None:
-        """Raise an error if fewer than ``count`` more bytes are known to be available. Nothing is read.
+        """Raise an error if the source has fewer than ``count`` more bytes. Nothing is read.
 
         Raises:
-            TruncatedError: fewer bytes are available. A source of unknown length does not raise it.
+            TruncatedError: fewer bytes are available. A source of unknown length does not raise this error.
             FormatError: ``count`` is negative.
         """
         if count < 0:
@@ -376,7 +372,7 @@ class BytesSource(Source):
         name: name for error messages.
     """
 
-    small = 0
+    max_copied_bytes = 0
 
     def __init__(self, buffer: Any, offset: int = 0, name: str = "<bytes>") -> None:
         super().__init__(name)
@@ -403,9 +399,7 @@ class MapSource(BytesSource):
     """Source of a file that is mapped into memory and may grow. Its arrays are read-only views of the map.
 
     Args:
-        buffer: memory map of the file.
-        offset: offset of the first byte to read.
-        name: name for error messages.
+        buffer, offset, name: memory map of the file, and arguments of :class:`BytesSource`.
         map_again: function that returns a map of the file at its present size.
     """
 
@@ -438,7 +432,7 @@ class StreamSource(Source):
     def __init__(self, raw: RawInput, name: str = "<stream>") -> None:
         super().__init__(name)
         self._raw = raw
-        self._step = SMALL_WINDOW
+        self._window_bytes = SMALL_WINDOW  # Minimum bytes of the next window.
 
     def _readinto(self, target: memoryview, offset: int) -> int:
         """Read bytes of the stream into ``target``. Return the byte count, or 0 at the end. Errors name ``offset``."""
@@ -454,8 +448,8 @@ class StreamSource(Source):
         self._base += self._at
         # The window grows while objects are small. A large object makes it small again (see _read_past_window),
         # because bytes that go through the window are copied twice.
-        view = memoryview(bytearray(max(count, self._step)))
-        self._step = min(2 * self._step, LARGE_WINDOW)
+        view = memoryview(bytearray(max(count, self._window_bytes)))
+        self._window_bytes = min(2 * self._window_bytes, LARGE_WINDOW)
         filled = 0
         while len(unread) + filled < count or filled == 0:
             received = self._readinto(view[filled:], self._base + len(unread) + filled)
@@ -471,7 +465,7 @@ class StreamSource(Source):
         self._base += self._end
         self._window = b""
         self._at = self._end = 0
-        self._step = SMALL_WINDOW
+        self._window_bytes = SMALL_WINDOW
         filled = 0
         while filled < len(target):
             received = self._readinto(target[filled:], self._base)
@@ -485,7 +479,6 @@ class FileSource(StreamSource):
     """Source of a regular file's bytes. It uses ``pread``, so that readers of the descriptor share no file position.
 
     Args:
-        descriptor: descriptor of the file.
         offset: offset of the first byte to read.
         size: size of the file in bytes.
         name: name for error messages.
@@ -493,9 +486,9 @@ class FileSource(StreamSource):
         ahead: True to read bytes after an object in the same call, because the next object will probably be read.
     """
 
-    _first = HEADER_WINDOW  # Bytes to read after a jump. Raised to SMALL_WINDOW once a small object needs more.
-    _step = 2 * SMALL_WINDOW
-    _successive = False  # True while successive objects are read with `take`, which then reads more bytes at once.
+    _bytes_after_jump = HEADER_WINDOW  # Raised to SMALL_WINDOW once a small object needs more.
+    _window_bytes = 2 * SMALL_WINDOW
+    _is_successive = False  # True while successive objects are read with `take`, which then reads more bytes at once.
 
     def __init__(
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
@@ -524,12 +517,12 @@ class FileSource(StreamSource):
         elif offset > self._size:
             return False
         else:
-            self._window = window = self._pread(SMALL_WINDOW if self._ahead else self._first, offset)
+            self._window = window = self._pread(SMALL_WINDOW if self._ahead else self._bytes_after_jump, offset)
             self._base = offset
             self._at = 0
             self._end = len(window)
-            self._step = 2 * SMALL_WINDOW
-            self._successive = False
+            self._window_bytes = 2 * SMALL_WINDOW
+            self._is_successive = False
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
@@ -576,13 +569,13 @@ class FileSource(StreamSource):
         self._base = self.tell() + count
         self._window = b""
         self._at = self._end = 0
-        self._step = SMALL_WINDOW
+        self._window_bytes = SMALL_WINDOW
 
     def _fill(self, count: int) -> bool:
         start = self._base + self._at
         window: bytes = self._window[self._at : self._end]
-        size = max(count, min(self._step, self._size - start), SMALL_WINDOW)
-        self._step = min(2 * self._step, LARGE_WINDOW)
+        size = max(count, min(self._window_bytes, self._size - start), SMALL_WINDOW)
+        self._window_bytes = min(2 * self._window_bytes, LARGE_WINDOW)
         while len(window) < count:
             data = self._pread(size - len(window), start + len(window))
             if not data:
@@ -595,7 +588,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
-        """Consume bytes. If the window lacks them, read a new window, which is larger if objects are read in order."""
+        """Consume ``count`` bytes. If the window lacks them, read a new window, larger after a successive take."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.
@@ -603,9 +596,9 @@ class FileSource(StreamSource):
             if not 0 <= count <= self._size - start:
                 self.check_available(count)
             if count <= SMALL_WINDOW:
-                self._first = SMALL_WINDOW
+                self._bytes_after_jump = SMALL_WINDOW
             size = count + TAIL_BYTES if self._ahead else count
-            if self._successive and size < SUCCESSIVE_READ_BYTES:
+            if self._is_successive and size < SUCCESSIVE_READ_BYTES:
                 size = SUCCESSIVE_READ_BYTES
             window = self._pread(min(size, self._size - start), start)
             if len(window) < count:
@@ -613,8 +606,8 @@ class FileSource(StreamSource):
             self._window = window
             self._base = start
             self._end = len(window)
-            self._step = SMALL_WINDOW
-            self._successive = self._ahead
+            self._window_bytes = SMALL_WINDOW
+            self._is_successive = self._ahead
             at = 0
         self._at = at + count
         return self._window, at
@@ -629,7 +622,7 @@ class FileSource(StreamSource):
         if not 0 <= size <= self._size - start:
             self.check_available(size)
         if size < SMALL_WINDOW:
-            self._first = SMALL_WINDOW
+            self._bytes_after_jump = SMALL_WINDOW
         array = np.empty(count, element_type)
         # The same call reads TAIL_BYTES after the array, which usually hold the next key and header.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
@@ -644,7 +637,7 @@ class FileSource(StreamSource):
         self._window = window = bytes(tail if filled - size == len(tail) else tail[: filled - size])
         self._at = 0
         self._end = len(window)
-        self._step = SMALL_WINDOW
+        self._window_bytes = SMALL_WINDOW
         return array
 
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:

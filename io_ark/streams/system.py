@@ -23,23 +23,23 @@ def can_run_commands() -> bool:
 
 
 def _pread(descriptor: int, size: int, offset: int) -> bytes:
-    """Read up to ``size`` bytes from an offset on, like ``os.pread``."""
+    """Read up to ``size`` bytes of a file from ``offset`` on, like ``os.pread``."""
     with _seeking:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, size)
 
 
 def _preadv(descriptor: int, targets: Sequence[Any], offset: int) -> int:
-    """Fill buffers in turn with the bytes from an offset on, and return the number of bytes, like ``os.preadv``."""
-    filled = 0
+    """Fill buffers in turn with a file's bytes from ``offset`` on. Return the number of bytes, like ``os.preadv``."""
+    byte_count = 0
     for target in targets:
         view = memoryview(target).cast("B")
-        data = pread(descriptor, len(view), offset + filled)
+        data = pread(descriptor, len(view), offset + byte_count)
         view[: len(data)] = data
-        filled += len(data)
+        byte_count += len(data)
         if len(data) < len(view):
             break
-    return filled
+    return byte_count
 
 
 # Windows has no pread. Its replacement seeks, so threads that share a descriptor take turns.

@@ -37,7 +37,7 @@ class OtherFileError(Exception):
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return False if a path leads to a device, FIFO, socket or file descriptor of a process, True otherwise.
+    """Return True unless a path leads to a device, FIFO, socket or file descriptor of a process.
 
     Programs must write to such files directly, because a rename would replace them with a regular file.
     """
@@ -52,11 +52,9 @@ def is_replaceable(path: Path) -> bool:
 
 
 def resolve_target(path: Path, *, follow: bool = False) -> Path:
-    """Return the absolute path that a temporary file for ``path`` will replace. Links to its folder are resolved.
+    """Return the absolute path that a temporary file for ``path`` will replace. Links in its parents are resolved.
 
-    Args:
-        path: the file to be written.
-        follow: True to replace the file to which a link leads. By default, the link itself is replaced.
+    If ``path`` is a link, the link itself will be replaced, or with ``follow`` the file to which it leads.
     """
     path = Path(os.path.abspath(path))
     return Path(os.path.realpath(path)) if follow else Path(os.path.realpath(path.parent)) / path.name
@@ -72,7 +70,7 @@ def choose_temporary_name(path: Path, *, follow: bool = False) -> Path:
 
 
 def identify_machine() -> str:
-    """Return an identifier of the machine and of the namespace of process ids, which differs between containers."""
+    """Return eight hexadecimal digits that identify the machine and the container (its namespace of process ids)."""
     namespace = 0
     with contextlib.suppress(OSError):
         namespace = os.stat("/proc/self/ns/pid").st_ino
@@ -80,7 +78,7 @@ def identify_machine() -> str:
 
 
 def remove_unfinished(path: Path, *, own: bool = False) -> int:
-    """Remove the temporary files of ``path`` that ended processes have left, and return the number of removed names.
+    """Remove temporary files of ``path`` that ended processes have left. Return the number of removed or renamed paths.
 
     Args:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
@@ -98,9 +96,9 @@ def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
 
 
 def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = False) -> int:
-    """Remove the abandoned temporary files in a directory, and return the number of removed names.
+    """Remove the abandoned temporary files in a directory, and return the number of removed or renamed paths.
 
-    A folder that was being replaced is renamed to its old name instead if no new folder has this name.
+    A folder that was being replaced gets its old name back if no new folder has this name.
 
     Args:
         directory: the directory, which may be missing.
@@ -111,11 +109,11 @@ def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = Fals
 
 
 def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
-    """Return the abandoned files in a directory whose names begin with ``start`` (see :func:`_is_abandoned`)."""
+    """Return the abandoned temporary files in a directory whose names begin with ``start``, or [] if it is missing."""
     if not directory.is_dir():
         return []
-    temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
-    return [path for path in temporary if _is_abandoned(path, own)]
+    candidates = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
+    return [path for path in candidates if _is_abandoned(path, own)]
 
 
 def _remove_abandoned(path: Path) -> bool:
@@ -141,9 +139,9 @@ def remove_path(path: Path) -> bool:
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
         return True
-    for inner in path.iterdir():
-        if not path.name.endswith(REPLACED) or inner.is_symlink() or not inner.is_dir():
-            remove_path(inner)
+    for entry in path.iterdir():
+        if not path.name.endswith(REPLACED) or entry.is_symlink() or not entry.is_dir():
+            remove_path(entry)
     with contextlib.suppress(OSError):
         path.rmdir()
     return not path.exists()
@@ -189,10 +187,7 @@ def synchronize(path: Path) -> None:
 def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
     """Rename a complete temporary file to ``path``. If the machine crashes, ``path`` is the old or the new file.
 
-    Args:
-        temporary: the temporary file.
-        path: file to replace.
-        follow: True to replace the file to which a link leads. By default, the link itself is replaced.
+    If ``path`` is a link, the link itself is replaced, or with ``follow`` the file to which it leads.
     """
     target = resolve_target(path, follow=follow)
     os.replace(temporary, target)
@@ -201,14 +196,14 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, to which the ``with`` block writes files. The folder then replaces ``folder``.
+    """Yield a temporary folder, to which the ``with`` block writes files, and which then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed. If the block
     raises an exception, the temporary folder is removed, and the old folder is left unchanged.
 
     Raises:
         OtherFileError: the old folder contains a folder, or a file that the new folder lacks.
-        NotADirectoryError: ``folder`` is not a folder.
+        NotADirectoryError: ``folder`` exists and is not a folder.
         OSError: ``folder`` is the root directory or the working directory.
     """
     target = resolve_target(folder, follow=True)
@@ -218,26 +213,29 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = choose_temporary_name(target)
-    old = new.with_name(new.name + REPLACED)
-    new.mkdir()
+    new_folder = choose_temporary_name(target)
+    old_folder = new_folder.with_name(new_folder.name + REPLACED)
+    new_folder.mkdir()
     try:
-        yield new
+        yield new_folder
         if target.exists():
-            if other := find_first_other_entry(target, {path.name for path in new.iterdir()}):
+            if other := find_first_other_entry(target, {path.name for path in new_folder.iterdir()}):
                 raise OtherFileError(other)
-            os.rename(target, old)
-        os.rename(new, target)
+            os.rename(target, old_folder)
+        os.rename(new_folder, target)
         synchronize(target.parent)
     finally:
-        if new.exists():
-            remove_path(new)
-        if old.exists():  # The old folder gets its name back if the new folder could not be renamed.
-            _restore_folder(old) or remove_path(old)
+        if new_folder.exists():
+            remove_path(new_folder)
+        if old_folder.exists():  # The old folder gets its name back if the new folder could not be renamed.
+            _restore_folder(old_folder) or remove_path(old_folder)
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
-    """Return the first entry of ``folder``, in the order of names, that is a folder or is not in ``names``, or None."""
+    """Return the first entry of ``folder``, in order of names, that is not in ``names`` or is a folder (not a link).
+
+    Return None if there is no such entry.
+    """
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return other_entries[0] if other_entries else None

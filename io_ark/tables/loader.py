@@ -135,7 +135,7 @@ class Loader:
                 rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
             )
             target = parse_rxfilename(name)
-            if selection is not None and not (target.kind == "file" and self._files.get_file(target.path).regular):
+            if selection is not None and not (target.kind == "file" and self._files.get_file(target.path).is_regular):
                 return extract_range(self._load_whole_object(name, target), selection, name)
             if selection is None and target.offset:
                 value = self._read_at_offset(target.path, target.offset)
@@ -169,7 +169,7 @@ class Loader:
         if source is None or source.name != path or not source.reach(offset):
             source = None  # Before the next file is opened, this closes a file that the cache has dropped.
             file = self._files.get_file(path)
-            if not file.regular:
+            if not file.is_regular:
                 raise OpenError(
                     "is not a regular file, so it has no offsets: copy its data to a file first",
                     file=path,

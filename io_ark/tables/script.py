@@ -181,9 +181,9 @@ class Script(Mapping[str, str]):
         target = parse_rxfilename(decode_file_name(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
-            if file.regular and file.size < MIN_MAPPED_BYTES:
+            if file.is_regular and file.size < MIN_MAPPED_BYTES:
                 return cls(file.open_source(0).read_text(), target.path, empty=empty)
-            if file.regular:
+            if file.is_regular:
                 status = os.fstat(file.descriptor)
                 script = cls(file.map(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)

@@ -63,7 +63,7 @@ class ArchiveTarget:
                 )
             try:
                 self.script = open_output(table.script, access=access)
-                self.script.follows = self.archive
+                self.script.archive = self.archive
             except ArkError:
                 self.archive.close()
                 raise
@@ -71,9 +71,9 @@ class ArchiveTarget:
     def write(self, key: str, chunks: list[Any]) -> None:
         """Write an entry. The first chunk is the key and a space, and the other chunks are the object."""
         entry = self.entry
-        if entry.broken:
+        if entry.is_broken:
             entry.raise_error()
-        entry.broken = True  # Not `with entry`, which takes 10% of the time of a small entry.
+        entry.is_broken = True  # Not `with entry`, which takes 10% of the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:
@@ -82,7 +82,7 @@ class ArchiveTarget:
             self.script.write_all((line,))
         if self._table.flush:
             self.flush()
-        entry.broken = False
+        entry.is_broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block and return True. If a key of an ArrayBlock is invalid, only return False."""
@@ -113,7 +113,7 @@ class ArchiveTarget:
             self.archive.close()
         except BaseException:
             if self.script is not None:
-                self.script.entry.broken = True  # The script file may list entries that the archive lacks.
+                self.script.entry.is_broken = True  # The script file may list entries that the archive lacks.
                 with suppress(WriteError):
                     self.script.close()
             raise
@@ -161,7 +161,7 @@ class ScriptTarget:
                 "the key is not in the script file, so the output file is unknown: add a line for the key",
                 file=self._table.script,
             )
-        if self.entry.broken:
+        if self.entry.is_broken:
             self.entry.raise_error()
         output = open_output(wxfilename, access=self._access)
         with self.entry, output:
@@ -175,8 +175,8 @@ class ScriptTarget:
         """Do nothing, because every object is written at once."""
 
     def close(self) -> None:
-        """Raise :class:`WriteError` if writing an object failed. Every output is closed already."""
-        if self.entry.broken:
+        """Raise :class:`WriteError` if an object was not written. Every output is closed already."""
+        if self.entry.is_broken:
             self.entry.raise_error()
 
 

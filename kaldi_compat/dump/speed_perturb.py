@@ -76,7 +76,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     with Stage(str(target), printer, sources=[str(source)]) as stage:
         write_files_at_speeds(printer, stage, DataFiles(str(source)), factors)
         stage.discard_backup()
-        for name in filter(stage.has_written, list_known_files(str(target))):
+        for name in filter(stage.has_changed, list_known_files(str(target))):
             stage.copy(str(target / name), f"{BACKUP}/{name}")
 
 

@@ -36,7 +36,7 @@ _broken: WeakSet[Any] = WeakSet()
 def check_writable(stream: Any) -> None:
     """Raise :class:`WriteError` if an earlier write to a stream failed or was interrupted."""
     if stream in _broken:
-        WholeWrites(get_stream_name(stream), broken=True).raise_error()
+        WholeWrites(get_stream_name(stream), is_broken=True).raise_error()
 
 
 def mark_broken(stream: Any) -> None:

@@ -305,6 +305,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("posterior", [[(1.5, 0.5)]], "1.5"), ("posterior", [[(2**31, 0.5)]], "2147483648"),
     ("posterior", [[("1", 0.5)]], "'1'"), ("posterior", [[(1, "x")]], "must be real number, not str"),
     ("matrix", [[1.0], [1.0, 2.0]], ""),
+    *(("sparse-vector", SparseVector(5, np.array(indices), np.ones(len(indices), np.float32)), message)
+      for indices, message in (([5], "not in 0 to 4"), ([-1], "not in 0 to 4"), ([3, 1], "not ascending"),
+                               ([2**32], "do not fit"), ([0.5], "float64"))),
     *(("token-vector", tokens, NOT_A_TOKEN)
       for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
 ]  # fmt: skip

@@ -507,7 +507,7 @@ def test_object_that_changes_in_another_store_is_an_error(
 def test_broken_upload_does_not_appear(s3: str) -> None:
     writer = io_ark.Writer(f"ark:{s3}/broken.ark", kind="matrix")
     writer["a"] = TABLE["utt000"]
-    writer._target.entry.broken = True  # as after an interrupt
+    writer._target.entry.is_broken = True  # as after an interrupt
     with pytest.raises(WriteError):
         writer.close()
     with pytest.raises(MissingFileError):

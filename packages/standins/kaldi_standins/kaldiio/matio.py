@@ -261,7 +261,7 @@ def save_ark(
     ):
         script_entry = nullcontext() if script is None else script.entry
         if script is not None:
-            script.follows = archive
+            script.archive = archive
         for key, value in array_dict.items():
             check_key(key)
             chunks = CollectedChunks()
