@@ -268,7 +268,7 @@ class BlockLoader:
         if not keys or not _have_no_white_space(keys):
             return None
         end = int(contents_end[0])
-        return self._scan.scan_at(Window(contents, 0, end, largest=end), keys, np.concatenate(all_bounds))
+        return self._scan.scan_at(Window(contents, 0, end, max_object_bytes=end), keys, np.concatenate(all_bounds))
 
 
 def _measure_regular_file(path: str) -> int:
