@@ -32,6 +32,7 @@ from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions, Job, Layou
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, remove_all_unfinished_files
 from kaldi_compat.dump.plan import (
     DumpPlan,
+    Shard,
     check_directory_paths,
     check_inputs,
     get_listing,
@@ -208,7 +209,8 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     is_swapped = is_folder and is_feature(data)
     require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
-    source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
+    is_feature_or_missing = not is_object and extractor in ("", *FEATURES)
+    source = {} if is_feature_or_missing else make_source_option(extractor, name)  # One option with its value.
     conflict = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
     require(source.keys().isdisjoint(options), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
@@ -265,20 +267,7 @@ def run_dump(job: Job) -> Outcome:
         DumpError: the job cannot be run or resumed, or an output in the format of ``--format`` is incomplete.
         OptionError: a configuration file or the command line has an invalid option.
     """
-    check_system()
-    refuse_start_in_worker(job)
-    check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
-    confs = read_confs(job)
-    if job.spectral:
-        check_feature(job, confs)
-    if job.options.report:
-        check_writable(Path(job.options.report))
-    if job.options.runner == "local":
-        parse_devices(job.options.device)
-    else:
-        from kaldi_compat.dump.ray_runner import check_cluster
-
-        check_cluster(job.options.address)
+    confs = _check_job(job)  # Invalid options and inputs are refused before any file is changed.
     _announce_confs(job)
     if job.options.speeds:
         job = make_speed_job(job)
@@ -300,14 +289,7 @@ def run_dump(job: Job) -> Outcome:
         if job.options.shard and job.options.by_speaker:
             lines_of_part = chain.from_iterable(read_shard_lines(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
-        complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
-        missing_shards = [shard for shard in shards if shard.number not in complete_before]
-        prepare_archives(job.layout, plan.trial, [shard.number for shard in missing_shards])
-        monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
-        try:
-            _choose_runner(job)(job, plan, missing_shards, monitor)
-        finally:
-            monitor.close()
+        monitor = _write_missing_archives(job, plan, shards)
         counts = list_complete_archives(job, plan)
         if lost := [shard.number for shard in shards if shard.number not in counts]:
             raise DumpError(
@@ -328,6 +310,38 @@ def run_dump(job: Job) -> Outcome:
     if outcome.incomplete:
         raise DumpError(f"{outcome.incomplete[0]} is not complete: see the messages above. The archives are complete")
     return outcome
+
+
+def _check_job(job: Job) -> dict[str, str]:
+    """Check the options, input files, devices and report of a job. Return the texts of configuration files by name."""
+    check_system()
+    refuse_start_in_worker(job)
+    check_inputs(job)
+    confs = read_confs(job)
+    if job.spectral:
+        check_feature(job, confs)
+    if job.options.report:
+        check_writable(Path(job.options.report))
+    if job.options.runner == "local":
+        parse_devices(job.options.device)
+    else:
+        from kaldi_compat.dump.ray_runner import check_cluster
+
+        check_cluster(job.options.address)
+    return confs
+
+
+def _write_missing_archives(job: Job, plan: DumpPlan, shards: Sequence[Shard]) -> Monitor:
+    """Write the archives of ``shards`` that are not complete yet, and return the monitor, which has the figures."""
+    complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
+    missing_shards = [shard for shard in shards if shard.number not in complete_before]
+    prepare_archives(job.layout, plan.trial, [shard.number for shard in missing_shards])
+    monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
+    try:
+        _choose_runner(job)(job, plan, missing_shards, monitor)
+    finally:
+        monitor.close()
+    return monitor
 
 
 def _announce_confs(job: Job) -> None:

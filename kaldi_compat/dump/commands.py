@@ -149,7 +149,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     raw: Any
     wait: Callable[[float | None], int | None]
     start = partial(COMMANDS.spawn, name=name)
-    # With a time limit, the command needs its own process, because it could not be killed in this process.
+    # With a time limit, the command needs its own process, which can be killed.
     if not timeout and (result := run_in_process(command, start)) is not None:
         completed_status, output = result
         raw, wait = BytesIO(output), lambda _: completed_status

@@ -37,9 +37,9 @@ def main() -> int:
         return _run_printing_command(frontend_main)
     if name in PACKAGE_OF_COMMAND:
         return _run_command_of_package(name)
-    from kaldi_compat.dump.cli import main
+    from kaldi_compat.dump.cli import main as dump_main
 
-    return main()
+    return dump_main()
 
 
 def _run_command_of_package(name: str) -> int:

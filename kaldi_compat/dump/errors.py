@@ -83,8 +83,6 @@ def remove_key(key: str, message: str) -> str:
 
     "Failed to compute features for utterance utt1: it is empty" becomes "Failed to compute features: it is empty".
     """
-    pattern = re.escape(key)
-    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{pattern}(?:: | )", "", message)
-    return re.sub(
-        rf" (?:\({pattern}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {pattern}(?!\S*/))", "", message
-    )
+    name = re.escape(key)
+    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
+    return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)

@@ -74,10 +74,7 @@ class DeviceComputer:
 
 
 class PitchComputer:
-    """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats.
-
-    The options are those of the configuration files, whose texts ``plan`` has.
-    """
+    """Computes pitch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats, with the options in ``plan``."""
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
         options = parse_confs(job, plan.settings["confs"])

@@ -82,9 +82,8 @@ class Outcome:
 def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives.
 
-    Delete the files that older dumps of the same feature and data directory have left in the log folder: manifests,
-    logs, lists of failures, and lists of lengths. Move script files of the outputs into the data directory's backup
-    folder.
+    Delete the manifests, logs, lists of failures, and lists of lengths that older dumps of the same feature and data
+    directory have left. Move the script files of the outputs into the backup folder of the data directory.
     """
     make_directory(layout.log)
     for output in plan.trial.outputs:
@@ -99,10 +98,7 @@ def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int]) -> None:
-    """Create the directory of the archives.
-
-    If it has a folder ``storage``, make the archives of the shards ``shard_numbers`` links to the disks in the folder.
-    """
+    """Create the directory of the archives. If it has a folder ``storage``, link the archives of the shards into it."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
@@ -186,11 +182,12 @@ def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """
     warnings = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():
-        path, default = get_conf_path(job, name), job.layout.data / CONF / name
-        if path != default and not has_text(default, text):
-            warnings.append(f"{default} was read, so it is not replaced: the configuration of this dump is in {path}")
-        elif path != default:
+        path, path_in_data = get_conf_path(job, name), job.layout.data / CONF / name
+        if path != path_in_data and has_text(path_in_data, text):
             continue
+        if path != path_in_data:
+            reason = f"{path_in_data} was read, so it is not replaced"
+            warnings.append(f"{reason}: the configuration of this dump is in {path}")
         if not has_text(path, text):
             make_directory(path.parent)
             write_whole_file(path, text)
@@ -223,8 +220,7 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
 def format_frame_shift(conf: str) -> str:
     """Return the frame shift, in seconds, of the configuration file with the text ``conf``: "0.0125" for 12.5 ms.
 
-    If the file does not set it, return Kaldi's default. For whole milliseconds, the result is the same as in Kaldi's
-    scripts, which cut off fractions of a millisecond.
+    If the file does not set it, return Kaldi's default. Kaldi's scripts would cut off fractions of a millisecond.
     """
     values = _FRAME_SHIFT_FLAG.findall(conf)
     if not values:

@@ -316,8 +316,7 @@ def _check_trial_outputs(model: DeviceExtractor, outputs: dict[str, tuple[str, i
 def _estimate_frame_shift(row_counts: list[int]) -> float:
     """Estimate the seconds between rows from ``row_counts``, the numbers of rows for audio of :data:`TRIAL_SECONDS`.
 
-    Return 0.0 if longer audio has no more rows. If the extractor has failed for the shortest audio, its count is left
-    out of ``row_counts``.
+    Return 0.0 if longer audio has no more rows. The first count, for the shortest audio, may be missing.
     """
     added_rows = row_counts[-1] - row_counts[SHIFT_REFERENCE - len(TRIAL_SECONDS)]
     return (TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]) / added_rows if added_rows > 0 else 0.0

@@ -60,6 +60,7 @@ ALL_GLOBALS = {"globals", "eval", "exec"}  # A function that uses one of them ma
 MAX_SINGLE_VALUES = 64  # A container of more plain values is digested as one string, which takes less time.
 MAX_DEPTH = 150  # Maximum depth of nested objects. A level takes 3 nested calls, of which Python allows 1000.
 MAX_OBJECTS = 200_000  # Maximum number of objects in a digest: 10 seconds at 50 microseconds per object.
+MAX_CACHED_FUNCTIONS = 100_000  # Maximum number of code objects of which the names of globals are remembered.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
 _PY_TPFLAGS_HEAPTYPE = 1 << 9  # CPython's flag of classes that are created at run time (object.h).
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
@@ -111,7 +112,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     if not children:  # A value without comparable parts is digested as one part.
         children = [("call", value)]
     else:
-        walk.open[id(value)] = None
+        walk.outer[id(value)] = None
         if walk.is_module(value):
             walk.result.modules.append(value)
     walk.add_file(type(value).__module__)
@@ -171,8 +172,8 @@ class _Walk:
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
         self.nodes: dict[int, Node] = {}
-        self.open: dict[int, None] = {}  # Ids of the objects around the current one, outer ones first.
-        self.alive: list[Any] = []  # Visited objects. Python could give the id of a deleted one to a new object.
+        self.outer: dict[int, None] = {}  # Ids of the objects around the current one, outermost first.
+        self.visited: list[Any] = []  # Visited objects. Python could give the id of a deleted one to a new object.
 
     def is_module(self, value: Any) -> bool:
         """Return True for an instance of ``torch.nn.Module``."""
@@ -189,18 +190,18 @@ class _Walk:
         key = id(value)
         if key in self.nodes:
             return self.nodes[key]
-        if key in self.open:
-            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)  # The depth of the object.
-        if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
-            return self.report_opaque(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
-        self.open[key] = None
-        self.alive.append(value)
+        if key in self.outer:
+            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # The depth of the object.
+        if len(self.outer) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
+            return self.report_opaque(path, value, "nested too deeply" if len(self.outer) >= MAX_DEPTH else "too large")
+        self.outer[key] = None
+        self.visited.append(value)
         try:
             node = self._digest_new_value(value, path)
         except Exception as error:
             node = self.report_opaque(path, value, str(error) or type(error).__name__)
         finally:
-            del self.open[key]
+            del self.outer[key]
         self.nodes[key] = node
         return node
 
@@ -275,10 +276,7 @@ class _Walk:
         return Node(_hash(*constant)) if constant else None
 
     def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
-        """Return the kind and the identity, as strings, of a value whose attributes are not compared.
-
-        Return None for any other value.
-        """
+        """Return the kind and identity of a value whose attributes are not compared, or None for any other value."""
         if isinstance(value, np.dtype):
             return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.name_constant(value)):
@@ -502,7 +500,7 @@ def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
         yield f"import {name}", sys.modules[name]
 
 
-@functools.lru_cache(100_000)
+@functools.lru_cache(MAX_CACHED_FUNCTIONS)
 def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of the globals that a code object and its inner functions use, and the modules they import."""
     inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
@@ -543,7 +541,7 @@ def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
         return "iterator", None, True
     try:
         register = copyreg.dispatch_table.get(type(value))
-        state: Any = register(value) if register else value.__reduce_ex__(4)
+        state: Any = register(value) if register else value.__reduce_ex__(4)  # Protocol 4 of pickle.
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):

@@ -32,11 +32,8 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
         OutputError: a file cannot be written, or a folder of ``--format`` holds other files.
     """
     numbers, layout = [shard.number for shard in plan.select_part(*job.options.part)], job.layout
-    tables = [
-        get_path(number, output)
-        for number, output in product(numbers, plan.trial.outputs)
-        for get_path in (layout.get_archive, layout.get_script)
-    ]
+    shard_outputs = list(product(numbers, plan.trial.outputs))
+    tables = [path for pair in shard_outputs for path in (layout.get_archive(*pair), layout.get_script(*pair))]
     shard_files = [layout.get_file_of_archive(*pair) for pair in product(numbers, ("json", "log", FRAMES, DURATIONS))]
     written_paths = [*tables, layout.plan, layout.lock, layout.failures, *shard_files, *list_outputs_in_data(job, plan)]
     # The dump must not replace other files of the data directory, or files that the extractor has used.
