@@ -517,8 +517,8 @@ def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     lines += [f"  {format_utterances(count)}: {reason} (first: {key})" for count, key, reason in first_failures]
     if any(reason.endswith(MISSING_FILE) and not reason.startswith("/") for _, _, reason in first_failures):
         lines.append(f"relative file names in {SCRIPT} are relative to the working directory, {os.getcwd()}")
-    if len(reasons) > MAX_REASONS:
-        lines.append(f"  and {len(reasons) - MAX_REASONS} more reasons")
+    if (more_count := len(reasons) - MAX_REASONS) > 0:
+        lines.append(f"  and {more_count} more reason{'s' * (more_count > 1)}")
     if outcome.failures:
         lines.append(f"the failed utterances are listed in {job.layout.failures}")
     for line in lines:

@@ -17,6 +17,8 @@ import pytest
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import entry_point
 from kaldi_compat.dump.errors import group_by_reason, remove_key
+from kaldi_compat.dump.finalize import Outcome
+from kaldi_compat.dump.options import Job, Layout
 from tests.kaldi_compat.dump.test_kill import MAIN
 from tests.support.dump_data import (
     archive_bytes,
@@ -384,3 +386,12 @@ def test_key_is_removed_from_a_message() -> None:
 def test_failures_with_similar_reasons_are_grouped() -> None:
     failures = [("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")]
     assert group_by_reason(failures)[0] == ("… No such file", failures[1:])
+
+
+def test_summary_counts_the_reasons_that_it_does_not_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, monitor = Job(Layout.from_paths(tmp_path, "fbank")), SimpleNamespace(summarize=lambda bound: "")
+    reasons = [(str(number), f"it is {'un' * number}readable") for number in range(command.MAX_REASONS + 2)]
+    for count, expected in ((1, "and 1 more reason\n"), (2, "and 2 more reasons\n")):
+        outcome = Outcome(0, 7, tuple(reasons[: command.MAX_REASONS + count]), 0.0, {})
+        command.print_summary(job, outcome, monitor)
+        assert expected in capsys.readouterr().err
