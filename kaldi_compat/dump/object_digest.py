@@ -416,7 +416,7 @@ def _get_name(value: Any) -> str:
 def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
     """List the content of a container. The result has the form of :meth:`_Walk.list_children`.
 
-    A set of plain values, and more than :data:`MAX_SINGLE_VALUES` plain values, become one string to save time.
+    A set of plain values, and more than :data:`MAX_SINGLE_VALUES` plain values, become one value to save time.
     """
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
