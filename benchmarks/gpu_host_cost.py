@@ -142,7 +142,7 @@ STAGES = (
     (BlockLoader, "_load_files", "reading files, scanning headers"),
     (BlockLoader, "load", "opening archives"),
     (spectral_gpu, "pack_utterances", "packing rows"),
-    (packed_batch, "_copy_to_row", "copying samples"),
+    (packed_batch, "_copy_to_piece", "copying samples"),
     (Copies, "send_pieces", "starting copies to the device"),
     (Computer, "_prepare_part", "rates, VTLN factors"),
     (Computer, "_start_batch", "launching kernels, fetching"),

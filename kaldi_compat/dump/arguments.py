@@ -151,20 +151,25 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
             "remove one of the two options"
         )
     if not options.source:
-        if feature not in FEATURES:
-            raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
-        for flag in overridden_flags:
-            if normalize(flag.name) not in get_feature_flags(feature):
-                program, advice = get_spectral_part(feature) or PITCH, _suggest_remedy(normalize(flag.name), feature)
-                raise UsageError(f"--{flag.name} is not an option of {program}: {advice}")
+        _check_feature(feature, overridden_flags)
     overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden_flags)
     job = Job(Layout.from_paths(paths[0], feature, *paths[1:]), options, overrides)
     _refuse_unused_options(job)
     return job
 
 
+def _check_feature(feature: str, flags: Sequence[Flag]) -> None:
+    """Raise UsageError, with advice, if there is no such ``feature``, or if it does not have one of the ``flags``."""
+    if feature not in FEATURES:
+        raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
+    for flag in flags:
+        if normalize(flag.name) not in get_feature_flags(feature):
+            program, advice = get_spectral_part(feature) or PITCH, _suggest_remedy(normalize(flag.name), feature)
+            raise UsageError(f"--{flag.name} is not an option of {program}: {advice}")
+
+
 def list_flags() -> dict[str, Flag]:
-    """Map names to the flags of all features and of the dump. The dump's flags take precedence over equal names."""
+    """Return the flags of all features and of the dump by name. The dump's flag wins if a feature has the same name."""
     tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
     return {name: flag for table in tables for name, flag in table.items()}
 
@@ -178,7 +183,7 @@ def _refuse_script_options(words: Sequence[str]) -> None:
 
 
 def is_feature(argument: str) -> bool:
-    """Return True if an argument names a feature, unless it is also the name of a folder that contains ``wav.scp``."""
+    """Return True if ``argument`` names a feature, and is not also the path of a folder that contains ``wav.scp``."""
     return argument in FEATURES and not Path(argument, SCRIPT).exists()
 
 
@@ -194,9 +199,9 @@ def _refuse_unused_options(job: Job) -> None:
 
 
 def _make_options(values: dict[str, Any]) -> DumpOptions:
-    """Return the options of the dump with ``values``, which maps fields to values. Raise UsageError for invalid values.
+    """Make the options of the dump from ``values``, by field name. Raise UsageError for invalid values.
 
-    Without a value of ``compress``, features are compressed, but the outputs of an extractor are not.
+    If ``values`` does not set ``compress``, features are compressed, but the outputs of an extractor are not.
     """
     try:
         options = DumpOptions(**values)
@@ -226,10 +231,7 @@ def _suggest_remedy(name: str, feature: str) -> str:
 
 
 def _describe_other_command(argv: Sequence[str]) -> str:
-    """Return the text that ``info``, ``programs``, ``--help`` or ``--version`` prints.
-
-    Raise UsageError for other arguments.
-    """
+    """Return the text of ``info``, ``programs``, ``--help`` or ``--version``. Raise UsageError for other arguments."""
     options = argv[1:] if argv and argv[0] in ("info", "programs") else argv
     if options and options[0] in ("--help", "-h"):
         return PROGRAM_USAGE
@@ -260,12 +262,12 @@ def list_programs() -> dict[str, Any]:
 
 
 def summarize_usage(text: str) -> str:
-    """Return the first sentence of a program's usage. The full stops of "e.g." do not end a sentence."""
+    """Return the first sentence of ``text``, the help of a program. The periods of "e.g." do not end a sentence."""
     description = " ".join(text.split("Usage:")[0].split())
     return re.split(r"(?<=[.])(?<!e[.]g[.]) ", description)[0]
 
 
 def format_program_list() -> str:
-    """Format one line for each program that replaces one of Kaldi's: its name, and the first sentence of its usage."""
+    """Format a line for each program that replaces one of Kaldi's: its name, and the first sentence of its help."""
     # The column of names fits the longest name, compute-and-process-kaldi-pitch-feats.
     return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

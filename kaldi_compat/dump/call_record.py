@@ -48,7 +48,7 @@ class CallRecord:
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def list_files(self) -> list[Path]:
-        """Return the sorted paths that were only read: regular files and missing files, which a later call may find."""
+        """Return the sorted paths of files that were only read. Include missing files, which a later call may find."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
@@ -94,7 +94,7 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
 def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
     """Record the source of data that an audit event names, if a block of :func:`record_calls` is active.
 
-    Skip all events of compilers, files of libraries and of the system, and files of code that Python imports or shows.
+    Skip events of compilers, files of libraries and of the system, and files of code that are imported or shown.
     """
     record = next(iter(_active), None)
     if record is None or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS) or _is_compiling():

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from io_ark.text import escape
 from kaldi_compat.cli.command_line import CommonOptions
@@ -32,6 +32,7 @@ from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions, Job, Layou
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, remove_all_unfinished_files
 from kaldi_compat.dump.plan import (
     DumpPlan,
+    Shard,
     check_directory_paths,
     check_inputs,
     get_listing,
@@ -79,8 +80,8 @@ INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line of ``kaldi-compat`` and return the exit status.
 
-    Without ``argv``, run the command line of this process, which may end the process. With ``argv``, restore the signal
-    handlers afterwards.
+    Without ``argv``, run the command line of this process, and end the process with the status, except under a
+    debugger. With ``argv``, restore the signal handlers afterwards.
     """
     if argv is None:
         open_closed_streams()
@@ -98,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised child."""
+    """Run a command line and return the exit status. With ``is_program``, supervise an extractor in a child process."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
@@ -129,14 +130,10 @@ def _run_job(job: Job) -> int:
 
 
 class Deadline:
-    """Calls a function in a thread some seconds after :meth:`start`, unless :meth:`cancel` is called before.
+    """Calls ``call`` in a thread ``seconds`` after :meth:`start`, unless :meth:`cancel` is called in time.
 
     The thread exists from the start and waits for a byte in a pipe, so that a signal handler may call :meth:`start`.
     A handler that starts a thread might wait for a lock that the interrupted code holds.
-
-    Args:
-        seconds: time from :meth:`start` to the call.
-        call: function without arguments.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
@@ -156,7 +153,7 @@ class Deadline:
             call()
 
     def start(self) -> None:
-        """Start the time limit. The function is called when the time is over, unless the call is canceled."""
+        """Start the time limit. The function is called when the time has elapsed, unless the call is canceled."""
         os.write(self._writing_end, b".")
 
     def cancel(self) -> None:
@@ -166,8 +163,8 @@ class Deadline:
             os.close(self._writing_end)
 
 
-def end_at_once() -> None:
-    """Print a message, kill the commands, and end this process without any other cleanup. Do not return."""
+def end_at_once() -> NoReturn:
+    """Print a message, kill the commands of ``wav.scp``, and end this process without any other cleanup."""
     with contextlib.suppress(OSError):
         os.write(2, ENDED_AT_ONCE.encode())
     COMMANDS.end()
@@ -197,17 +194,14 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message, after the name of the program, to standard error if that is open. Return ``status``."""
+    """Print a message after "kaldi-compat: " to standard error, unless that is closed. Return ``status``."""
     with contextlib.suppress(OSError, ValueError):
-        print(f"kaldi-compat: {escape(_spelled.get()(message))}", file=sys.stderr, flush=True)
+        print(f"kaldi-compat: {escape(_spell_options.get()(message))}", file=sys.stderr, flush=True)
     return status
 
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
-    """Run the job of the public function :func:`kaldi_compat.dump.dump`, and return its outcome.
-
-    The public function describes the arguments and the errors. ``options`` holds its keyword arguments by name.
-    """
+    """Run the job of the public function :func:`kaldi_compat.dump.dump`, which describes arguments and errors."""
     if not {"help", "version"}.isdisjoint(map(normalize, options)):  # They would result in a text instead of a job.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
         raise OptionError(f"help and version are not options of a call from Python: {advice}")
@@ -215,7 +209,8 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     is_swapped = is_folder and is_feature(data)
     require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
-    source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
+    is_feature_or_missing = not is_object and extractor in ("", *FEATURES)
+    source = {} if is_feature_or_missing else make_source_option(extractor, name)  # One option with its value.
     conflict = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
     require(source.keys().isdisjoint(options), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
@@ -232,17 +227,12 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         return run_dump(replace(job, extractor=extractor if is_object else None))
 
 
-_spelled: ContextVar[Callable[[str], str]] = ContextVar("_spelled", default=str)
+# Function that spells the options in a message: as flags of the command line, or as Python's keywords.
+_spell_options: ContextVar[Callable[[str], str]] = ContextVar("_spell_options", default=str)
 
 
 def spell_as_keywords(message: str) -> str:
-    """Spell the flags in a message as Python's keywords.
-
-    >>> spell_as_keywords("--per-speaker needs it: start again without --resume, or with --seed=3")
-    'per_speaker=True needs it: start again without resume=True, or with seed=3'
-    >>> spell_as_keywords("there is no option --x: --help lists all options")
-    'there is no option x: kaldi-compat dump --help lists all options'
-    """
+    """Spell the flags in a message as Python does: ``resume=True`` for ``--resume``, ``seed=3`` for ``--seed=3``."""
 
     def spell_flag(flag: re.Match[str]) -> str:
         """Return the keyword for a flag: ``seed=`` for ``--seed=``, or ``resume=True`` for ``--resume``."""
@@ -256,15 +246,15 @@ def spell_as_keywords(message: str) -> str:
 
 @contextlib.contextmanager
 def spell_options_as_keywords() -> Iterator[None]:
-    """Spell options as Python keywords in messages that the block prints, and in a KaldiCompatError that it raises."""
-    token = _spelled.set(spell_as_keywords)
+    """In the ``with`` block, spell options as keywords in printed messages and in a KaldiCompatError that is raised."""
+    token = _spell_options.set(spell_as_keywords)
     try:
         yield
     except KaldiCompatError as error:
         error.args = (spell_as_keywords(str(error)),)
         raise
     finally:
-        _spelled.reset(token)
+        _spell_options.reset(token)
 
 
 def run_dump(job: Job) -> Outcome:
@@ -277,28 +267,8 @@ def run_dump(job: Job) -> Outcome:
         DumpError: the job cannot be run or resumed, or an output in the format of ``--format`` is incomplete.
         OptionError: a configuration file or the command line has an invalid option.
     """
-    check_system()
-    refuse_start_in_worker(job)
-    check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
-    confs = read_confs(job)
-    if job.spectral:
-        check_feature(job, confs)
-    if job.options.report:
-        check_writable(Path(job.options.report))
-    if job.options.runner == "local":
-        parse_devices(job.options.device)
-    else:
-        from kaldi_compat.dump.ray_runner import check_cluster
-
-        check_cluster(job.options.address)
-    named_confs = {
-        Path(name) for name in (job.options.conf, job.options.pitch_conf, job.options.pitch_postprocess_conf) if name
-    }
-    for name, path in job.conf_paths.items():
-        if path is None:
-            _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
-        elif path not in named_confs:
-            _say(f"the options of {Path(name).stem} are read from {path} in the working directory")
+    confs = _check_job(job)  # Invalid options and inputs are refused before any file is changed.
+    _announce_confs(job)
     if job.options.speeds:
         job = make_speed_job(job)
     if source := make_source(job):
@@ -308,26 +278,18 @@ def run_dump(job: Job) -> Outcome:
         listing = job.layout.data / get_listing(job)
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
-    number, parts = job.options.part
     new_plan = None if _follows_plan(job) else _make_plan_with_trial(job)
     followed_plan = new_plan or read_plan(job.layout.plan)
     _check_kinds(job.options, followed_plan.trial)
     check_outputs(job, followed_plan)
     with lock_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
-        shards = plan.select_part(number, parts)
+        shards = plan.select_part(*job.options.part)
         # A part of a job checks only the lines of its archives, because many parts would check each line many times.
         if job.options.shard and job.options.by_speaker:
             lines_of_part = chain.from_iterable(read_shard_lines(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
-        complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
-        missing_shards = [shard for shard in shards if shard.number not in complete_before]
-        prepare_archives(job.layout, plan.trial, [shard.number for shard in missing_shards])
-        monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
-        try:
-            _choose_runner(job)(job, plan, missing_shards, monitor)
-        finally:
-            monitor.close()
+        monitor = _write_missing_archives(job, plan, shards)
         counts = list_complete_archives(job, plan)
         if lost := [shard.number for shard in shards if shard.number not in counts]:
             raise DumpError(
@@ -335,12 +297,8 @@ def run_dump(job: Job) -> Outcome:
                 "then create the missing archives with --resume"
             )
         if remaining_count := len(plan.shards) - len(counts):
-            archives = "archive is" if remaining_count == 1 else "archives are"
-            _say(f"part {number} of {parts} is done; {remaining_count} {archives} left to other parts")
-            if failed_in := [shard.number for shard in shards if counts[shard.number][2]]:
-                log = job.layout.get_file_of_archive(failed_in[0], "log")
-                more_logs = f" and {len(failed_in) - 1} more log{'s' * (len(failed_in) > 2)}" if failed_in[1:] else ""
-                _say(f"the failed utterances of this part are listed in {log}{more_logs}")
+            failed_shards = [shard.number for shard in shards if counts[shard.number][2]]
+            _announce_end_of_part(job, remaining_count, failed_shards)
             return Outcome(sum(count - failed for count, _, failed in counts.values()), 0, (), 0.0, {})
         InputWatch(job, plan.settings, stamps).check()
         outcome = finalize_dump(job, plan)
@@ -354,6 +312,64 @@ def run_dump(job: Job) -> Outcome:
     return outcome
 
 
+def _check_job(job: Job) -> dict[str, str]:
+    """Check the options, input files, devices and report of a job. Return the texts of configuration files by name."""
+    check_system()
+    refuse_start_in_worker(job)
+    check_inputs(job)
+    confs = read_confs(job)
+    if job.spectral:
+        check_feature(job, confs)
+    if job.options.report:
+        check_writable(Path(job.options.report))
+    if job.options.runner == "local":
+        parse_devices(job.options.device)
+    else:
+        from kaldi_compat.dump.ray_runner import check_cluster
+
+        check_cluster(job.options.address)
+    return confs
+
+
+def _write_missing_archives(job: Job, plan: DumpPlan, shards: Sequence[Shard]) -> Monitor:
+    """Write the archives of ``shards`` that are not complete yet, and return the monitor, which has the figures."""
+    complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
+    missing_shards = [shard for shard in shards if shard.number not in complete_before]
+    prepare_archives(job.layout, plan.trial, [shard.number for shard in missing_shards])
+    monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
+    try:
+        _choose_runner(job)(job, plan, missing_shards, monitor)
+    finally:
+        monitor.close()
+    return monitor
+
+
+def _announce_confs(job: Job) -> None:
+    """Print which configuration files are read from ``conf`` in the working directory, and which are missing there."""
+    options = job.options
+    named_confs = {Path(name) for name in (options.conf, options.pitch_conf, options.pitch_postprocess_conf) if name}
+    for name, path in job.conf_paths.items():
+        if path is None:
+            _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
+        elif path not in named_confs:
+            _say(f"the options of {Path(name).stem} are read from {path} in the working directory")
+
+
+def _announce_end_of_part(job: Job, remaining_count: int, failed_shards: list[int]) -> None:
+    """Print that this part is done, the number of archives that other parts must write, and the logs with failures.
+
+    ``failed_shards`` has the numbers of this part's shards in which utterances failed.
+    """
+    number, parts = job.options.part
+    archives = "archive is" if remaining_count == 1 else "archives are"
+    _say(f"part {number} of {parts} is done; {remaining_count} {archives} left to other parts")
+    if failed_shards:
+        log = job.layout.get_file_of_archive(failed_shards[0], "log")
+        more_count = len(failed_shards) - 1
+        more_logs = f" and {more_count} more log{'s' * (more_count > 1)}" if more_count else ""
+        _say(f"the failed utterances of this part are listed in {log}{more_logs}")
+
+
 def _choose_runner(job: Job) -> Any:
     """Return the function that computes the missing archives, in processes of this machine or on a Ray cluster."""
     if job.options.runner == "local":
@@ -364,7 +380,7 @@ def _choose_runner(job: Job) -> Any:
 
 
 def make_speed_job(job: Job) -> Job:
-    """Return the job for the data directory ``--speed-dir``, whose utterances have the speeds ``--speeds``.
+    """Return the job for the data directory ``--speed-dir``, which has a copy of each utterance at each speed.
 
     Create the directory, unless ``--resume`` or ``--shard`` continues an existing plan.
     """
@@ -375,8 +391,7 @@ def make_speed_job(job: Job) -> Job:
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     speed_job = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
     check_directory_paths(speed_job.layout)
-    follows_plan = job.options.resumes or job.options.shard
-    if not (follows_plan and speed_job.layout.plan.exists()):
+    if not _follows_plan(speed_job):
         check_speed_outputs(job, speed_job)
         make_speed_directory(source, target, job.options.speed_factors)
     return speed_job
@@ -387,7 +402,7 @@ def _follows_plan(job: Job) -> bool:
 
 
 def _make_plan_with_trial(job: Job) -> DumpPlan:
-    """Return a new plan, after a trial of the extractor if the job has one. No file is changed."""
+    """Make a new plan. If the job has an extractor, try it, and add the results to the plan. Write no files."""
     plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
@@ -400,9 +415,10 @@ def _make_plan_with_trial(job: Job) -> DumpPlan:
 
 
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
-    """Raise DumpError if the outputs lack the kind that ``--cmvn``, ``--compress`` or ``--per-speaker`` needs.
+    """Raise DumpError if an option needs a kind of output that the dump does not have.
 
-    ``--cmvn`` needs a matrix as the first output, ``--compress`` of an extractor a matrix, ``--per-speaker`` a vector.
+    ``--cmvn`` needs a matrix as the first output. For an extractor, ``--compress`` needs at least one output that is a
+    matrix. ``--per-speaker`` needs at least one vector of floats.
     """
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")
@@ -417,14 +433,11 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 
 @contextlib.contextmanager
 def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
-    """Lock the dump, write or read its plan, and yield the plan. Only other parts of the job may run meanwhile.
+    """Lock the dump for the ``with`` block, write or read its plan, and yield the plan.
 
-    Once the dump is locked, the temporary files of killed dumps are removed.
-
-    Args:
-        job: the job.
-        new_plan: plan to write, or None to read the existing plan. If another part of the job has written a plan in the
-            meantime, that plan is read instead.
+    During the block, only other parts of the job can run. The temporary files of killed dumps are removed first.
+    ``new_plan`` is the plan to write, or None to read the existing plan. If another part of the job has written a plan
+    in the meantime, that plan is read instead.
     """
     layout = job.layout
     make_directory(layout.log)
@@ -478,9 +491,8 @@ def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
     """Print a message if ``--shard-utterances`` requires a number of archives that differs from the plan's."""
     size = options.shard_utterances
     if size and -(-plan.count // size) != len(plan.shards):
-        archives = (
-            f"{len(plan.shards)} archives of up to {format_utterances(max(shard.count for shard in plan.shards))}"
-        )
+        max_count = max(shard.count for shard in plan.shards)
+        archives = f"{len(plan.shards)} archives of up to {format_utterances(max_count)}"
         _say(f"--shard-utterances={size} has no effect on the existing plan, which has {archives}")
 
 
@@ -505,8 +517,8 @@ def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     lines += [f"  {format_utterances(count)}: {reason} (first: {key})" for count, key, reason in first_failures]
     if any(reason.endswith(MISSING_FILE) and not reason.startswith("/") for _, _, reason in first_failures):
         lines.append(f"relative file names in {SCRIPT} are relative to the working directory, {os.getcwd()}")
-    if len(reasons) > MAX_REASONS:
-        lines.append(f"  and {len(reasons) - MAX_REASONS} more reasons")
+    if (more_count := len(reasons) - MAX_REASONS) > 0:
+        lines.append(f"  and {more_count} more reason{'s' * (more_count > 1)}")
     if outcome.failures:
         lines.append(f"the failed utterances are listed in {job.layout.failures}")
     for line in lines:

@@ -51,7 +51,7 @@ class CommandGroup:
     def spawn(self, command: str, name: str) -> tuple[int, int]:
         """Start a shell command with empty input. Return its process id, and a descriptor for reading its output.
 
-        If the command cannot be started, raise a :class:`PipeError` whose message calls it ``name``.
+        If the command cannot be started, raise :class:`PipeError`. ``name`` stands for the command in the message.
         """
         with self._lock:
             if self._ended:
@@ -134,11 +134,8 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
 
     If the object is complete, but the command fails or exceeds the time limit afterward, only a warning is logged.
 
-    Args:
-        rxfilename: command that ends in ``|``.
-        codec: codec of the object.
-        pipes: False to refuse commands.
-        timeout: time limit in seconds; 0 for no limit.
+    ``rxfilename`` is the command and ``|``, and ``timeout`` the time limit in seconds, or 0 for no limit. With
+    ``pipes=False``, all commands are refused.
 
     Raises:
         PipeError: commands are refused, the command cannot be started, it exceeded the limit before the object was
@@ -152,14 +149,15 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     raw: Any
     wait: Callable[[float | None], int | None]
     start = partial(COMMANDS.spawn, name=name)
+    # With a time limit, the command needs its own process, which can be killed.
     if not timeout and (result := run_in_process(command, start)) is not None:
-        status_of_call, output = result
-        raw, wait = BytesIO(output), lambda _: status_of_call
+        completed_status, output = result
+        raw, wait = BytesIO(output), lambda _: completed_status
         stream = raw
     else:
         process, descriptor = start(command)
         raw, wait = open(descriptor, "rb", buffering=0), partial(_wait_for_command, process)  # noqa: SIM115  It is closed below.
-        stream = _InTime(raw, deadline, timeout, name)
+        stream = _TimedOutput(raw, deadline, timeout, name)
     with raw:
         try:
             value = codec.read(StreamSource(stream, name))
@@ -183,10 +181,10 @@ class _TooLateError(PipeError):
     """A command took longer than its time limit."""
 
 
-class _InTime:
-    """Output ``raw`` of a command, which can be read until ``deadline``, a monotonic time; None for no deadline.
+class _TimedOutput:
+    """Output ``raw`` of a command, which can be read until ``deadline`` (``time.monotonic``; None for no limit).
 
-    ``timeout`` is the time limit in seconds, and ``name`` the command, in an error about the deadline.
+    The error about the deadline contains ``timeout``, the time limit in seconds, and ``name``, the command.
     """
 
     def __init__(self, raw: Any, deadline: float | None, timeout: float, name: str) -> None:
@@ -211,9 +209,9 @@ class _InTime:
 
 
 def _wait_for_command(process: int, deadline: float | None) -> int | None:
-    """Wait for a command. Return its exit status, which is negative if a signal ended the command.
+    """Wait for a command, and return its exit status: the negative number of the signal if a signal ended the command.
 
-    At ``deadline``, a monotonic time or None for no limit, kill the command and its descendants, and return None.
+    At ``deadline`` (``time.monotonic``; None for no limit), kill the command and its descendants, and return None.
     """
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

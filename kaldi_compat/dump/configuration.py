@@ -43,16 +43,19 @@ def get_conf_flags(conf: str) -> dict[str, Flag]:
 
 @cache
 def get_feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature, by name, that a command line accepts: for ``fbank_pitch``, the flags of fbank."""
+    """Return the flags, by name, that a command line accepts for a feature: for ``fbank_pitch``, the flags of fbank.
+
+    Flags that have no effect in a dump, and flags with the name of one of the dump's own flags, are left out.
+    """
     table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
 def format_value(value: Scalar) -> str:
-    """Format the value of an option for a configuration file. The digits of a float parse to the same float."""
-    return (
-        str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
-    )
+    """Format the value of an option for a configuration file. A float has enough digits to be read back exactly."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
 def read_confs(job: Job) -> dict[str, str]:
@@ -89,14 +92,14 @@ def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
 
 
 def compare_values(job: Job, conf: str, old_text: str, new_text: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Map flags to the old and new values that differ between two texts of a file. An unset option has its default."""
+    """Return the old and new values of flags that differ between two texts of ``conf``. Unset flags have defaults."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (old_text, new_text))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
 
 def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the texts of configuration files, as :func:`read_confs` returns them, into options of Kaldi's programs.
+    """Parse the texts of configuration files, the result of :func:`read_confs`, into options of Kaldi's programs.
 
     Returns:
         options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
@@ -121,7 +124,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    """Return the options that the text of the file ``conf`` sets. An OptionError names the file or the flag."""
+    """Return the options that the text of the file ``conf`` sets. An OptionError names the file or the user's flag."""
     options_class, flags = get_options_class(conf), get_conf_flags(conf)
     values = parse_values(job, conf, texts.get(conf, ""))
     try:

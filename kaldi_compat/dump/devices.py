@@ -40,7 +40,7 @@ def parse_devices(text: str) -> list[str]:
         advice = "install a build with CUDA, or use --device=cpu"
         raise DumpError(f"--device={text}: PyTorch {torch.__version__} was built without CUDA: {advice}")
     if not numbers or max(numbers) >= gpu_count:
-        advice = f"use --device=cpu{', or numbers from 0 to ' * bool(gpu_count)}{gpu_count - 1 if gpu_count else ''}"
+        advice = f"use --device=cpu, or numbers from 0 to {gpu_count - 1}" if gpu_count else "use --device=cpu"
         raise DumpError(f"--device={text}: PyTorch sees {gpu_count} GPU{'s' * (gpu_count != 1)} here: {advice}")
     return [f"cuda:{number}" for number in numbers]
 
@@ -62,7 +62,7 @@ def prepare_device(device: str, max_memory: float) -> None:
 
 
 def explain_unavailable(error: BaseException, device: str) -> str | None:
-    """Explain why a process cannot open a GPU now, and add advice. Return None if the error has another cause."""
+    """Describe why a process cannot open a GPU now, with advice. Return None if ``error`` has a different cause."""
     message = str(error)
     if "busy or unavailable" in message or "exclusive-thread device" in message:
         return (

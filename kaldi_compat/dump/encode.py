@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 class Encoder:
     """Encodes features as entries of archives, with the bytes of Kaldi's ``copy-feats``, compressed or not.
 
-    The options of the dump select the compression, and ``trial`` lists the kind of each output, such as a matrix.
+    The options of the dump select the compression, and ``trial`` has the kind of each output, such as a matrix.
     """
 
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Encode features as one block if possible, otherwise one by one. Return the encoded features and failures."""
+        """Encode features as one block if possible, otherwise one by one. Return encoded features unchanged."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
@@ -47,7 +47,7 @@ class Encoder:
         return [self._encode_single_matrix(features)]
 
     def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Encode a block of vectors or of matrices of codes, or one vector of int32, without compression."""
+        """Encode a block of vectors or of matrices of codes, or a single vector of int32, without compression."""
         if block.values.dtype == np.int32:
             packed = _make_entry(block.keys, _encode_object(self.integer_codec, features.value))
         else:

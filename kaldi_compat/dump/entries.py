@@ -48,12 +48,12 @@ class Failure:
         return 1
 
     def separate(self) -> list[Failure]:
-        """Return a list with only this failure. :meth:`Utterances.separate` does the same for audio and features."""
+        """Return a list with only this failure, as :meth:`Utterances.separate` does for a single utterance."""
         return [self]
 
 
 def make_failure(index: int, key: str, error: BaseException) -> Failure:
-    """Return the failure of utterance number ``index`` with ``key``, whose processing raised ``error``."""
+    """Return the failure of the utterance ``key`` at position ``index``, whose processing raised ``error``."""
     if isinstance(error, MemoryError):
         return Failure(index, key, "the memory is too small for this utterance: cut the audio into segments")
     return Failure(index, key, remove_key(key, format_error(error)))
@@ -105,9 +105,9 @@ class Utterances:
             return block.values.nbytes
         if isinstance(block, PackedBlock):
             return block.data.nbytes
-        return (
-            block.samples.nbytes if isinstance(block, WaveBlock) else sum(x.samples.nbytes for x in list_waves(block))
-        )
+        if isinstance(block, WaveBlock):
+            return block.samples.nbytes
+        return sum(wave.samples.nbytes for wave in list_waves(block))
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class Audio(Utterances):
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Make the audio of one utterance. ``index`` is its position in the list of utterances of the archive.
+        """Make the audio of the utterance ``key``, which has the position ``index`` in the archive's list.
 
-        ``place`` says where the samples are if a device can copy from their memory. It is None for other memory.
+        ``place`` is the place of the samples if they are in memory from which a device can copy, and otherwise None.
         """
         return cls(index, create_block([key], [wave]), place)
 
@@ -144,7 +144,7 @@ class Features(Utterances):
 
     @classmethod
     def from_array(cls, audio: Audio, features: Any) -> Features:
-        """Make the features of the one utterance in ``audio`` from an array, such as a matrix (frames, dim)."""
+        """Make the features of the only utterance in ``audio`` from an array, such as a matrix (frames, dim)."""
         return cls(audio.index, create_block([audio.key], [features]), audio.get_durations())
 
     @property

@@ -16,7 +16,7 @@ INVALID_STATUS = 2  # Exit status for an invalid command line.
 
 
 def main() -> int:
-    """Run the command line of this process. End the process with the exit status, or return the status."""
+    """Run the command line of this process. End the process with the exit status, or return the exit status."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # A command installs its own handler before it changes any file.
     name = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -37,9 +37,9 @@ def main() -> int:
         return _run_printing_command(frontend_main)
     if name in PACKAGE_OF_COMMAND:
         return _run_command_of_package(name)
-    from kaldi_compat.dump.cli import main
+    from kaldi_compat.dump.cli import main as dump_main
 
-    return main()
+    return dump_main()
 
 
 def _run_command_of_package(name: str) -> int:

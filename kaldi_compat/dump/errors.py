@@ -15,7 +15,7 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error in one line: its message, with the file for an OSError, or its class if the message is empty."""
+    """Format an error in one line: file and reason of an OSError, otherwise the message, or else the class."""
     # An error of a rename names two files. The second file is the target, and the first may be a temporary file.
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
@@ -47,7 +47,7 @@ class LostDeviceError(DumpError):
 
 
 def convert_to_user_error(error: BaseException) -> DumpError:
-    """Convert an error that ended the job into an error with one line for the user."""
+    """Convert an error that ended the job into a DumpError with one line for the user. Keep a DumpError unchanged."""
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):
@@ -71,9 +71,6 @@ def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list
     Returns:
         a pair for each group: the common reason, in which an ellipsis replaces files, offsets and times, and the list
         of failures.
-
-    >>> group_by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
-    ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])
     """
     groups = defaultdict[str, list[tuple[str, str]]](list)
     for key, reason in failures:
@@ -82,11 +79,10 @@ def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list
 
 
 def remove_key(key: str, message: str) -> str:
-    """Return an error message without the utterance's key, to be shown after the key.
+    """Remove the utterance's key, and words such as "for utterance", from a message that is shown after the key.
 
-    >>> remove_key("utt1", "Failed to compute features for utterance utt1: it is empty")
-    'Failed to compute features: it is empty'
+    "Failed to compute features for utterance utt1: it is empty" becomes "Failed to compute features: it is empty".
     """
-    word = re.escape(key)
-    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{word}(?:: | )", "", message)
-    return re.sub(rf" (?:\({word}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {word}(?!\S*/))", "", message)
+    name = re.escape(key)
+    message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
+    return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)

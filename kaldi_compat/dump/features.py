@@ -24,12 +24,7 @@ from kaldi_compat.pitch.tracker import track_pitches
 
 
 class DeviceComputer:
-    """Computes the features of a job, batch by batch, on one device.
-
-    Args:
-        job: the job, which names the feature and its options.
-        plan: plan of the job, with the texts of the configuration files.
-        device: "cpu" or the name of a GPU, such as "cuda:0".
+    """Computes the features of a job, batch by batch, on one device: "cpu" or a GPU such as "cuda:0".
 
     Attributes:
         memory: function that returns the memory into which wave files are read. None for ordinary memory.
@@ -44,18 +39,18 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Compute the pitch of a batch, and start its spectral features. Return a function that returns all results."""
-        spectral = self.spectral.submit(batch) if self.spectral else None
+        """Start the spectral features of a batch, and compute its pitch. Return a function that returns all results."""
+        finish_spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
-            assert spectral is not None
-            return spectral
+            assert finish_spectral is not None
+            return finish_spectral
         pitch = self.pitch([utterance for audio in batch for utterance in audio.separate()])
-        if spectral is None:
+        if finish_spectral is None:
             return lambda: pitch
-        by_index = {result.index: result for result in pitch}
+        pitch_by_index = {result.index: result for result in pitch}
         return lambda: [
-            self._paste_pitch(utterance, by_index[utterance.index])
-            for result in spectral()
+            self._paste_pitch(utterance, pitch_by_index[utterance.index])
+            for result in finish_spectral()
             for utterance in result.separate()
         ]
 
@@ -64,22 +59,22 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append pitch columns. Return a failure if either failed or has no rows, or the lengths differ too much."""
+        """Append the pitch columns of an utterance to its spectral features. Drop the extra rows of the longer matrix.
+
+        Return a failure if one of them is a failure or has no rows, or the lengths differ by more than the tolerance.
+        """
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
-            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)  # Extra rows are dropped.
+            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)
         except Skip as reason:
             return make_failure(spectral.index, spectral.key, reason)
         return Features(spectral.index, create_block([spectral.key], [features]), spectral.durations)
 
 
 class PitchComputer:
-    """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats.
-
-    The options are those of the configuration files, whose texts ``plan`` has.
-    """
+    """Computes pitch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats, with the options in ``plan``."""
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
         options = parse_confs(job, plan.settings["confs"])
@@ -91,15 +86,15 @@ class PitchComputer:
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
     def __call__(self, batch: Sequence[Audio]) -> list[FeaturesOrFailure]:
-        """Return the pitch features or the failure of each single utterance in ``batch``, in any order."""
+        """Return the pitch features or the failure of each utterance, in any order. ``batch`` has single utterances."""
         results: list[FeaturesOrFailure] = []
-        readable = []
+        tracker_inputs = []
         for audio in batch:
             try:
-                readable.append((audio, self._get_samples(audio.value)))
+                tracker_inputs.append((audio, self._get_samples(audio.value)))
             except (KaldiCompatError, MemoryError) as error:
                 results.append(make_failure(audio.index, audio.key, error))
-        for audio, track in track_pitches(readable, self.options):
+        for audio, track in track_pitches(tracker_inputs, self.options):
             features: Matrix = np.zeros((0, 0), np.float32)  # Audio without a frame has Kaldi's empty matrix.
             if len(track):
                 noise = UtteranceNoise(self.seed, audio.key)
@@ -111,7 +106,7 @@ class PitchComputer:
         """Return the samples (T,) of the first channel, on the 16-bit scale, at the tracker's sampling rate.
 
         Raises:
-            AudioError: the sampling rate differs, and the options of the spectral feature do not allow resampling.
+            AudioError: the sampling rates differ, and the spectral feature's options do not allow resampling.
         """
         rate, expected = wave.sample_frequency, self.options.sample_frequency
         if rate == expected:

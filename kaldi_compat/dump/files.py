@@ -43,7 +43,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the :data:`Stamp` of a file (after following links), or None if ``path`` is not a regular file."""
+    """Return the :data:`Stamp` of a file, or of the target of a link. Return None unless it is a regular file."""
     if not path.is_file():
         return None
     status = path.stat()
@@ -63,8 +63,8 @@ def make_directory(path: Path) -> None:
 def check_archive_path(path: Path) -> None:
     """Raise :class:`OutputError` unless an archive can be put at ``path``, or at its target if it is a link.
 
-    A link is accepted if its target is missing or has the same name, since ``utils/create_data_link.pl`` makes such
-    links to other disks.
+    A link is accepted if the folder of its target exists, and the target is missing or has the name of the link.
+    ``utils/create_data_link.pl`` makes such links to other disks.
     """
     real = Path(os.path.realpath(path))
     if path.is_dir():
@@ -103,11 +103,9 @@ def convert_write_errors(path: Path) -> Iterator[None]:
 
 
 class WholeFile:
-    """Writes a binary file that gets its name in :meth:`finish`, when all of its bytes are on the disk.
+    """Writes a binary file that gets the name ``path`` in :meth:`finish`, when all of its bytes are on the disk.
 
-    Args:
-        path: the file, which must be replaceable (see :func:`is_replaceable`).
-        follow: if the file is a link, replace its target rather than the link.
+    An existing file must be replaceable (:func:`is_replaceable`). With ``follow``, the target of a link is replaced.
 
     Attributes:
         temporary: name of the unfinished file.
@@ -224,11 +222,9 @@ def check_system() -> None:
 
 
 def lock_dump(path: Path, plan: Path | None = None) -> int:
-    """Lock a dump until the returned descriptor is closed or this process ends.
+    """Lock the file ``path`` of a dump until the returned descriptor is closed or this process ends.
 
-    Args:
-        path: path of the file to lock.
-        plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
+    ``plan`` is the path of the plan if the dump has several parts, which share the lock once the plan exists.
 
     Raises:
         DumpError: another process holds the lock. A part of a dump first waits, up to :data:`SECONDS_TO_WAIT`.
@@ -245,14 +241,14 @@ def lock_dump(path: Path, plan: Path | None = None) -> int:
 
 
 def share_lock(descriptor: int, path: Path) -> None:
-    """Share the lock ``descriptor`` of the file ``path`` with the other parts of the job, once the plan is written."""
+    """Make the lock of ``descriptor`` on the file ``path`` a shared lock, so that other parts of the job can run."""
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 
 
 def _try_lock(descriptor: int, mode: int, path: Path) -> bool:
-    """Lock a file, and return False if another process holds the lock. ``mode`` is ``LOCK_SH`` or ``LOCK_EX``.
+    """Lock a file in the ``mode`` ``LOCK_SH`` or ``LOCK_EX``. Return False if another process holds the lock.
 
-    If the file system does not support locks, warn and return True.
+    Do not wait for the lock. If the file system does not support locks, warn and return True.
     """
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)

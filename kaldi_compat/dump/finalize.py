@@ -82,8 +82,8 @@ class Outcome:
 def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives.
 
-    Delete the manifests, logs, lists of failures, and lengths of older dumps of the same feature and data directory.
-    Move the script files of the outputs into the backup folder of the data directory.
+    Delete the manifests, logs, lists of failures, and lists of lengths that older dumps of the same feature and data
+    directory have left. Move the script files of the outputs into the backup folder of the data directory.
     """
     make_directory(layout.log)
     for output in plan.trial.outputs:
@@ -98,10 +98,7 @@ def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int]) -> None:
-    """Create the directory of the archives.
-
-    If it has a folder ``storage``, make the archives of the shards ``shard_numbers`` links to the disks in the folder.
-    """
+    """Create the directory of the archives. If it has a folder ``storage``, link the archives of the shards into it."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
@@ -136,12 +133,12 @@ def link_to_storage(archive: Path, storage: Path) -> None:
 def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the complete archives, and return the outcome of the dump.
 
-    The call can be repeated.
+    A repeated call writes the same files again.
 
     Raises:
         DumpError: an archive is not complete.
     """
-    end_fork()
+    end_fork()  # A fork of this process in the user's code must not write the files.
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
         scripts = [layout.get_script(shard.number, output) for shard in plan.shards]
@@ -150,7 +147,7 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
     for name, is_requested in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_requested:
             _join_files([layout.get_file_of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
-    if shift := get_shift(plan):
+    if shift := get_frame_shift(plan):
         write_whole_file(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
@@ -177,19 +174,20 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """Copy the configuration files that :func:`select_copied_confs` selects to ``<data>/conf``.
 
-    A file there that this dump has read is not replaced. If options of the command line have changed its text, the new
-    text is written to the log directory.
+    A file in ``<data>/conf`` that this dump has read is not replaced. If options of the command line change its text,
+    the new text is written to the log directory.
 
     Returns:
-        a warning for each text that is in the log directory instead.
+        a warning for each text that is written to the log directory.
     """
     warnings = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():
-        path, default = get_conf_path(job, name), job.layout.data / CONF / name
-        if path != default and not has_text(default, text):
-            warnings.append(f"{default} was read, so it is not replaced: the configuration of this dump is in {path}")
-        elif path != default:
+        path, path_in_data = get_conf_path(job, name), job.layout.data / CONF / name
+        if path != path_in_data and has_text(path_in_data, text):
             continue
+        if path != path_in_data:
+            reason = f"{path_in_data} was read, so it is not replaced"
+            warnings.append(f"{reason}: the configuration of this dump is in {path}")
         if not has_text(path, text):
             make_directory(path.parent)
             write_whole_file(path, text)
@@ -220,12 +218,9 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
 
 
 def format_frame_shift(conf: str) -> str:
-    """Format the frame shift of a configuration file, whose text is ``conf``, in seconds for ``<data>/frame_shift``.
+    """Return the frame shift, in seconds, of the configuration file with the text ``conf``: "0.0125" for 12.5 ms.
 
-    Kaldi's scripts write the same text, except that they cut off fractions of a millisecond.
-
-    >>> [format_frame_shift(f"--frame-shift={shift}") for shift in (10, 12.5)], format_frame_shift("--num-mel-bins=80")
-    (['0.010', '0.0125'], '0.01')
+    If the file does not set it, return Kaldi's default. Kaldi's scripts would cut off fractions of a millisecond.
     """
     values = _FRAME_SHIFT_FLAG.findall(conf)
     if not values:
@@ -234,10 +229,10 @@ def format_frame_shift(conf: str) -> str:
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
 
 
-def get_shift(plan: DumpPlan) -> str:
-    """Return the content of ``<data>/frame_shift``, or "" if the outputs have no frames or no constant frame shift."""
-    for conf in plan.settings["confs"].values():  # The first file is the main configuration. Extractors have no files.
-        return format_frame_shift(conf)
+def get_frame_shift(plan: DumpPlan) -> str:
+    """Return the frame shift in seconds, as text, or "" if the outputs have no frames or no constant frame shift."""
+    if confs := list(plan.settings["confs"].values()):  # Extractors have no configuration files.
+        return format_frame_shift(confs[0])  # The first file is the main configuration.
     return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
 
 
@@ -258,24 +253,20 @@ def write_speaker_means(job: Job, output: str) -> None:
 
 def _write_table(layout: Layout, name: str, codec_name: str, entries: Iterable[tuple[str, Any]]) -> None:
     """Write ``entries``, pairs of speaker and value, to an archive, and its script file to ``<data>/<name>.scp``."""
-    archive, writer = layout.get_speaker_archive(name), codec(codec_name)
+    archive, codec_of_value = layout.get_speaker_archive(name), codec(codec_name)
     script = archive.with_suffix(".scp")
     with open_whole_file(script) as lines, open_whole_file(archive) as file:
         for speaker, value in entries:
             file.write(encode_name(f"{speaker} "))
             lines.write(encode_name(f"{speaker} {archive}:{file.tell()}\n"))
-            writer.write(file, value, binary=True)
+            codec_of_value.write(file, value, binary=True)
     _join_files([script], layout.data / f"{name}.scp")
 
 
 def convert_output(layout: Layout, output: str, format_name: str) -> str:
     """Convert an output to the format ``format_name`` with ``ark convert``, unless it has no entries.
 
-    Returns:
-        the name of the target if the target is incomplete, otherwise "".
-
-    Raises:
-        KeyboardInterrupt: the conversion was interrupted.
+    Return the name of the target if it is incomplete, otherwise "". Raise KeyboardInterrupt after an interruption.
     """
     from io_ark.cli.ark import main
 
@@ -335,7 +326,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
 def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
     """Return the CMVN statistics ``total`` (2, dim + 1) plus features (frames, dim), added frame by frame as in Kaldi.
 
-    ``total`` is None before the first frame.
+    ``total`` and the result are None while no frame has been added.
     """
     if not len(features):
         return total
@@ -350,13 +341,9 @@ def sum_by_speaker(
 ) -> Iterator[tuple[str, Doubles]]:
     """Yield each speaker and the sum of the speaker's arrays in an output, in the order of ``LC_ALL=C sort``.
 
-    If the utterances are sorted by speaker, one sum is in memory at a time; otherwise one sum for each speaker.
-
-    Args:
-        job: the job.
-        output: name of the output.
-        add: function that adds an array to a sum and returns the new sum. None stands for the sum before the first
-            array. Speakers whose sum remains None are left out.
+    ``add`` adds an array to a sum and returns the new sum. None stands for the sum before the first array. Speakers
+    whose sum remains None are left out. If the utterances are sorted by speaker, one sum is in memory at a time;
+    otherwise one sum for each speaker.
     """
     table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 

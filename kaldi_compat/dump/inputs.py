@@ -27,9 +27,10 @@ IN_CONF = ("vtln_map", "utt2spk")
 
 
 def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Map names for messages, such as ``wav.scp`` or the flag that names a file, to the paths of possible input files.
+    """Return the paths of the input files by name, such as ``wav.scp`` or ``--onnx``. A file may be missing.
 
-    ``confs`` has the texts of configuration files by name, and ``files`` the paths of files from an extractor's trial.
+    ``confs`` has the texts of configuration files by name. ``files`` has the paths, by name, of the files that the
+    extractor used in its trial.
     """
     paths = {name: job.layout.data / name for name in IN_DATA}
     if job.speed_source:
@@ -43,7 +44,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that determine an extractor's results, by names such as ``--onnx``. Features have none."""
+    """Return the files that determine the results of an extractor, by names such as ``--onnx``. Features have none."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
@@ -59,7 +60,7 @@ def _find_table_file(rspecifier: str) -> Path | None:
 
 
 def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
-    """Return the stamp of each input file by name, or None for a missing file. Call this before the files are read."""
+    """Return the stamp of each input file, by name, or None if it is missing. Call this before the files are read."""
     return {name: get_stamp(path) for name, path in list_input_paths(job, confs).items()}
 
 
@@ -69,13 +70,10 @@ def compute_digests(paths: Mapping[str, Path]) -> dict[str, str]:
 
 
 class InputWatch:
-    """Compares the inputs with the digests of a plan.
+    """Compares the inputs of a job with the digests in ``settings``, the settings of its plan.
 
-    Args:
-        job: the job.
-        settings: settings of the plan, which have the digests.
-        stamps: stamps of the inputs at the previous comparison. If a stamp differs, as it may on another node of a
-            cluster, the digest of the input is compared.
+    ``stamps`` has the stamps of the inputs at the previous comparison. If a stamp differs, as it may on another node of
+    a cluster, the digest of the input is compared.
     """
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
@@ -85,7 +83,7 @@ class InputWatch:
         self._stamps = dict(stamps)
 
     def check(self) -> None:
-        """Raise :class:`PlanError` if an input differs from the plan. Skip an input if its stamp has not changed."""
+        """Raise :class:`PlanError` if an input differs from the plan. Skip inputs whose stamps have not changed."""
         for name, path in self._paths.items():
             stamp = get_stamp(path)
             if name in self._stamps and stamp == self._stamps[name]:

@@ -99,12 +99,9 @@ class Trial:
 
 
 class DeviceExtractor:
-    """An extractor on a device, followed by pooling or k-means labels.
+    """The extractor of a job on a device, followed by pooling or k-means labels.
 
-    Args:
-        job: the job, which names the extractor and its options.
-        device: "cpu" or the name of a GPU, such as "cuda:0".
-        threads: number of CPU threads that the extractor may use.
+    ``device`` is "cpu" or a GPU such as "cuda:0". ``threads`` is the number of CPU threads that the extractor may use.
     """
 
     def __init__(self, job: Job, device: str, threads: int) -> None:
@@ -137,8 +134,8 @@ class DeviceExtractor:
         with guard_user_code(self.source.label):
             self.source.prepare_after_first_call(self.device)
 
-    def is_out_of_memory(self, error: BaseException) -> bool:
-        """Return True for an error about exhausted memory. Release unused GPU memory if torch has raised the error."""
+    def release_after_memory_error(self, error: BaseException) -> bool:
+        """Return True if ``error`` is about exhausted memory. If torch has raised it, release unused GPU memory."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.release_after_memory_error(error))
 
@@ -147,7 +144,10 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return arrays by name, after :meth:`_reduce_matrix`. If ``output`` is one array, use the name of its kind."""
+        """Convert the output of an utterance, an array or a dictionary of arrays, to reduced arrays by name.
+
+        The name of a single array is the default name of its kind. Raise ValueError for an empty dictionary.
+        """
         values = output if isinstance(output, dict) else {"": output}
         if not values:
             raise ValueError("returned nothing: return an array for each utterance")
@@ -155,9 +155,10 @@ class DeviceExtractor:
         return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
     def _reduce_matrix(self, value: Array) -> Array:
-        """Return the mean row of a float matrix for ``--pool``, or the labels of its rows for ``--kmeans``.
+        """Return the mean row of a float matrix with ``--pool``, or the labels of its rows with ``--kmeans``.
 
-        Return other values unchanged. Raise ValueError if the matrix is empty or does not have the centroids' columns.
+        Return any other value unchanged. Raise ValueError if the matrix is empty or its number of columns is not that
+        of the centroids.
         """
         if value.ndim == 2 and value.dtype == np.float32 and (self.options.pool or self.centroids is not None):
             self.has_reduced = True
@@ -203,7 +204,7 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe parts without a digest, as in "file (TextIOWrapper) and 2 more". ``opaque`` maps parts to reasons."""
+    """Describe parts that have no digest, as in "file (TextIOWrapper) and 2 more". ``opaque`` maps parts to reasons."""
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
@@ -215,11 +216,8 @@ _trial_extractors: dict[Any, DeviceExtractor] = {}
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     """Open an extractor, and call it with noise to find out the kinds of its outputs and the effect of padding.
 
-    The first :class:`ExtractorComputer` of this process reuses the opened extractor.
-
-    Args:
-        job: the job.
-        cores: number of cores that the processes of the job share. They use at most ``OMP_NUM_THREADS`` of the cores.
+    The processes of the job share ``cores`` cores, or ``OMP_NUM_THREADS`` cores if this number is smaller. The first
+    :class:`ExtractorComputer` of this process reuses the opened extractor.
 
     Returns:
         the results, and lines about the extractor for the user.
@@ -242,15 +240,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             raise DumpError(f"{fault}: leave out --dtype")
         with _explain_failure(model):
             single_outputs, outputs = _compute_single_outputs(model, audio, rate)
-        for name in outputs:
-            if not _NAME.fullmatch(name) or name in RESERVED:
-                fault = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename the output"
-                raise DumpError(f"{extractor.name} {fault}")
-        reducing_option = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
-        if reducing_option and not model.has_reduced:
-            kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
-            fault = f"{reducing_option} needs matrices of floats, but {extractor.name} returns {kinds}"
-            raise DumpError(f"{fault}: leave out {reducing_option}")
+        _check_trial_outputs(model, outputs)
         audio = audio[-len(single_outputs) :]  # The extractor may have failed for the shortest audio.
         batching, shortest_index = extractor.batching, 0
         if not batching:
@@ -266,11 +256,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     shift = extractor.frame_shift
     framed = Trial(outputs).framed
     if shift is None and framed:
-        shorter_rows, longer_rows = (
-            len(output[framed]) for output in (single_outputs[SHIFT_REFERENCE - len(TRIAL_SECONDS)], single_outputs[-1])
-        )
-        seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]
-        shift = seconds / (longer_rows - shorter_rows) if longer_rows > shorter_rows else 0.0
+        shift = _estimate_frame_shift([len(arrays[framed]) for arrays in single_outputs])
     _trial_extractors[_make_model_key(job, device, threads)] = model
     return Trial(
         outputs,
@@ -291,8 +277,8 @@ def _compute_single_outputs(
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
 
-    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, the list starts with
-    the outputs of the second audio. A failure for longer audio, or of the GPU, is raised.
+    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, the list of arrays starts
+    with the second audio. A failure for longer audio, or of the GPU, is raised.
     """
     single_outputs = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
@@ -309,6 +295,31 @@ def _compute_single_outputs(
             raise
         return single_outputs, outputs
     return [shortest, *single_outputs], outputs
+
+
+def _check_trial_outputs(model: DeviceExtractor, outputs: dict[str, tuple[str, int]]) -> None:
+    """Raise DumpError if an output has an invalid name, or if ``--kmeans`` or ``--pool`` has not reduced any output.
+
+    ``outputs`` maps the names of the outputs in the trial to their kinds and numbers of columns.
+    """
+    for name in outputs:
+        if not _NAME.fullmatch(name) or name in RESERVED:
+            fault = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename the output"
+            raise DumpError(f"{model.extractor.name} {fault}")
+    reducing_option = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
+    if reducing_option and not model.has_reduced:
+        kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
+        fault = f"{reducing_option} needs matrices of floats, but {model.extractor.name} returns {kinds}"
+        raise DumpError(f"{fault}: leave out {reducing_option}")
+
+
+def _estimate_frame_shift(row_counts: list[int]) -> float:
+    """Estimate the seconds between rows from ``row_counts``, the numbers of rows for audio of :data:`TRIAL_SECONDS`.
+
+    Return 0.0 if longer audio has no more rows. The first count, for the shortest audio, may be missing.
+    """
+    added_rows = row_counts[-1] - row_counts[SHIFT_REFERENCE - len(TRIAL_SECONDS)]
+    return (TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]) / added_rows if added_rows > 0 else 0.0
 
 
 def _make_model_key(job: Job, device: str, threads: int) -> Any:
@@ -331,13 +342,10 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
 def _find_batching(
     model: DeviceExtractor, audio: list[Array], single_outputs: list[dict[str, Any]], notes: list[str]
 ) -> tuple[str, int]:
-    """Find out how utterances may share a batch, by comparing batches with calls for single utterances.
+    """Find out which utterances may share a batch, by comparing batches with calls for single utterances.
 
-    Args:
-        model: the extractor on its device.
-        audio: trial audio, in ascending order of length.
-        single_outputs: outputs of ``model`` for the utterances of ``audio``, each computed alone.
-        notes: lines for the user. A line is appended if padding changes the outputs.
+    ``audio`` is the trial's audio, in ascending order of length, and ``single_outputs`` has the outputs of calls for
+    single utterances of ``audio``. If padding changes the outputs, a line for the user is appended to ``notes``.
 
     Returns:
         ``PADDED``, ``EQUAL`` (only utterances of equal length share a batch) or ``ALONE``, and the index in ``audio``
@@ -361,7 +369,10 @@ def _find_batching(
 def _describe_difference(
     model: DeviceExtractor, audio: list[Array], rates: list[int], single_outputs: list[dict[str, Any]]
 ) -> str | None:
-    """Describe how a batch's outputs differ from ``single_outputs``. Return None if they agree within a tolerance."""
+    """Call the model with a batch, and describe how its outputs differ from ``single_outputs``.
+
+    Return None if all integers are equal and all floats agree within the tolerance for the type of the model.
+    """
     differences = [0.0]
     try:
         batch_outputs = model([samples.copy() for samples in audio], rates)
@@ -401,7 +412,7 @@ def _describe_error(error: BaseException) -> str:
 def check_arrays(
     arrays: dict[str, Any], outputs: dict[str, tuple[str, int]], nonfinite_remedy: str = "check the audio"
 ) -> None:
-    """Raise ValueError unless the arrays of an utterance are finite, not empty, and as ``outputs`` expects.
+    """Raise ValueError unless the arrays of an utterance are finite, not empty, and have the form of ``outputs``.
 
     ``outputs`` maps the expected names to kinds and numbers of columns, which are 0 for vectors of any length.
     Integers in matrices must not exceed 2^24, because archives store them as float32. ``nonfinite_remedy`` is the
@@ -449,15 +460,17 @@ def must_compare_extractor(job: Job) -> bool:
     return source is not None and not source.is_decided_by_files and not job.options.trust_extractor
 
 
-def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str, *, is_new: bool) -> None:
+def _check_digests(digests: Mapping[str, str], planned_digests: Mapping[str, str], name: str, *, is_new: bool) -> None:
     """Raise :class:`PlanError` unless the digests of the extractor ``name`` equal the digests in the plan.
 
-    ``is_new`` says that this run has made the plan, so that only processes of this run can differ.
+    Digests are by the name of a part of the extractor, such as an attribute. ``is_new`` is True if this run has made
+    the plan. A difference is then a difference between processes of this run.
     """
-    parts = digests.keys() | planned.keys()
-    if changes := sorted(part for part in parts if digests.get(part) != planned.get(part)):
-        count = len(changes) - 1
-        more = f" (as {'do' if count > 1 else 'does'} {count} other part{'s' * (count > 1)})" if count else ""
+    parts = digests.keys() | planned_digests.keys()
+    if changes := sorted(part for part in parts if digests.get(part) != planned_digests.get(part)):
+        other_count = len(changes) - 1
+        verb = "do" if other_count > 1 else "does"
+        more = f" (as {verb} {other_count} other part{'s' * (other_count > 1)})" if other_count else ""
         if is_new:
             raise PlanError(
                 f"{changes[0]} of {name} differs from process to process{more}: load it from a file, call "
@@ -472,13 +485,10 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
 
 
 class ExtractorComputer:
-    """Computes the outputs of a job's extractor.
+    """Computes the outputs of a job's extractor on ``device``: "cpu" or a GPU such as "cuda:0".
 
-    Args:
-        job: the job, which names the extractor and its options.
-        trial: results of the extractor's trial, with which the opened extractor must agree.
-        device: "cpu" or the name of a GPU, such as "cuda:0".
-        is_new: True if this run has made the plan, which changes the advice in errors.
+    The opened extractor must agree with ``trial``, the results of its trial. ``is_new`` is True if this run has made
+    the plan, which changes the advice in errors.
     """
 
     memory = None
@@ -506,23 +516,26 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute the outputs of a batch of utterances. Return a function that returns the results in any order."""
+        """Compute the outputs of single utterances. Return a function that returns the results, in any order."""
         results: list[FeaturesOrFailure] = []
-        ready: list[PreparedAudio] = []
+        utterances: list[PreparedAudio] = []
         for audio in batch:
             try:
-                ready.append(self._check_and_prepare_audio(audio))
+                utterances.append(self._check_and_prepare_audio(audio))
             except Exception as error:
                 results.append(make_failure(audio.index, audio.key, error))
-        ready.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
-        waiting = deque(ready)
+        utterances.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
+        waiting = deque(utterances)
         while waiting:
             group = self._take_group(waiting)
             results += self._compute_group(group, waiting)
         return lambda: results
 
     def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Prepare audio, count resampled audio, and warn about several channels. Raise ValueError for empty audio."""
+        """Call :meth:`_prepare_audio`, but raise ValueError for empty audio. Warn about more than one channel.
+
+        Count audio whose sampling rate differs from the extractor's, because it is resampled here or by the extractor.
+        """
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
             raise ValueError("the audio is empty: remove the utterance")
@@ -533,7 +546,7 @@ class ExtractorComputer:
         return self._prepare_audio(audio)
 
     def _prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Return a copy of the first channel, scaled to -1 to 1, and resampled if the extractor declares its rate."""
+        """Copy the first channel, scale it to -1 to 1, and resample it if the extractor declares its sampling rate."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         rate = float(wave.sample_frequency)
         samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
@@ -542,7 +555,7 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Remove and return the first utterances of ``waiting`` that may share a batch. There is at least one.
+        """Remove the first utterances of ``waiting`` that may share a batch, at least one, and return them.
 
         ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio, and
         each utterance has at least ``trial.shortest`` samples.
@@ -562,13 +575,14 @@ class ExtractorComputer:
         return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
     def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[FeaturesOrFailure]:
-        """Compute a group of utterances, and return the results.
+        """Compute utterances as one batch, and return the results.
 
-        If memory runs out for several utterances, put them back into ``waiting``, and halve the size of batches. After
-        any other error, compute the utterances one by one, so that only an utterance with an error fails.
+        If the memory is too small for several utterances, put them back into ``waiting``, halve the size of later
+        batches, and return no results. After any other error, compute the utterances one by one, so that only an
+        utterance that causes an error fails.
         """
         try:
-            outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
+            outputs = self.model([item.samples for item in group], [item.rate for item in group])
             for utterance, arrays in zip(group, outputs, strict=True):
                 self._check_arrays(utterance.audio, arrays)
         except DumpError:  # The extractor has changed or ended the process, which must stop the job.
@@ -578,7 +592,7 @@ class ExtractorComputer:
                 raise
             if len(group) > 1:  # Prepare the samples again, because the call may have changed them.
                 group = [self._prepare_audio(utterance.audio) for utterance in group]
-            if self.model.is_out_of_memory(error):
+            if self.model.release_after_memory_error(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1
                     self.max_seconds = len(group) // 2 * self._compute_padded_seconds(group[-1])

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import split_keys
-from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.exact.rand import RAND_MAX, KaldiRandom
 
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -28,9 +28,9 @@ def hash_utterance(seed: int, key: str) -> int:
 def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Compute the seeds (``rand_r()`` states) for dithering frames with SplitMix64, and return them as int32.
 
-    ``frames`` has the index of each frame in its utterance, and the shape of the result. ``state`` is the 64-bit state
-    of the utterance, or has the state of each frame's utterance in the shape of ``frames``. See Steele, Lea and Flood,
-    Fast splittable pseudorandom number generators, 2014.
+    ``frames`` has the index of each frame in its utterance, and the result has the same shape. ``state`` is the 64-bit
+    state of the utterance (see :func:`hash_utterance`), or an array of states, one for each frame. See Steele, Lea and
+    Flood, Fast splittable pseudorandom number generators, 2014.
     """
     with np.errstate(over="ignore"):
         words = np.asarray(state, np.uint64) + _GOLDEN * (frames + 1).astype(np.uint64)
@@ -68,17 +68,12 @@ class BlockNoise:
 
 
 class UtteranceNoise(KaldiRandom):
-    """Replaces Kaldi's generator for one utterance. Draws for purposes other than frames use a separate seed.
-
-    Args:
-        seed: seed of the job.
-        key: key of the utterance, which gives each utterance different noise.
-    """
+    """Replaces Kaldi's generator for the utterance ``key``. The noise depends on ``seed`` and on the key."""
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
         self.frame_count = 0  # Number of frames whose seeds have been returned.
-        super().__init__(self.state & 0x7FFFFFFF)
+        super().__init__(self.state & RAND_MAX)  # The low 31 bits are a seed for draws other than those of frames.
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the seeds (``rand_r()`` states) of the next ``count`` frames of the utterance: int32 (count,)."""

@@ -60,6 +60,7 @@ ALL_GLOBALS = {"globals", "eval", "exec"}  # A function that uses one of them ma
 MAX_SINGLE_VALUES = 64  # A container of more plain values is digested as one string, which takes less time.
 MAX_DEPTH = 150  # Maximum depth of nested objects. A level takes 3 nested calls, of which Python allows 1000.
 MAX_OBJECTS = 200_000  # Maximum number of objects in a digest: 10 seconds at 50 microseconds per object.
+MAX_CACHED_FUNCTIONS = 100_000  # Maximum number of code objects of which the names of globals are remembered.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
 _PY_TPFLAGS_HEAPTYPE = 1 << 9  # CPython's flag of classes that are created at run time (object.h).
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
@@ -101,19 +102,17 @@ Child = tuple[str, Any]  # A value that another value refers to, after the name 
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
-    """Return the digests of each attribute of an object, which cover everything that the attribute refers to.
+    """Digest each attribute of an object, with everything that the attribute refers to.
 
-    Args:
-        value: the object.
-        torch: :mod:`kaldi_compat.torch.extractors` if torch is imported, otherwise None.
-        excluded: paths of values that are not part of the digest, because calls change them.
+    ``torch`` is :mod:`kaldi_compat.torch.extractors` if torch is imported, otherwise None. ``excluded`` has the paths
+    of values that are not part of the digest, because calls change them.
     """
     walk = _Walk(torch, excluded)
     label, children, _ = walk.list_children(value, "")
     if not children:  # A value without comparable parts is digested as one part.
         children = [("call", value)]
     else:
-        walk.open[id(value)] = None
+        walk.outer[id(value)] = None
         if walk.is_module(value):
             walk.result.modules.append(value)
     walk.add_file(type(value).__module__)
@@ -173,8 +172,8 @@ class _Walk:
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
         self.nodes: dict[int, Node] = {}
-        self.open: dict[int, None] = {}  # Ids of the objects around the current one, outer ones first.
-        self.alive: list[Any] = []  # Visited objects. Python could give the id of a deleted one to a new object.
+        self.outer: dict[int, None] = {}  # Ids of the objects around the current one, outermost first.
+        self.visited: list[Any] = []  # Visited objects. Python could give the id of a deleted one to a new object.
 
     def is_module(self, value: Any) -> bool:
         """Return True for an instance of ``torch.nn.Module``."""
@@ -191,23 +190,23 @@ class _Walk:
         key = id(value)
         if key in self.nodes:
             return self.nodes[key]
-        if key in self.open:
-            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)  # The depth of the object.
-        if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
-            return self.report_opaque(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
-        self.open[key] = None
-        self.alive.append(value)
+        if key in self.outer:
+            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # The depth of the object.
+        if len(self.outer) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
+            return self.report_opaque(path, value, "nested too deeply" if len(self.outer) >= MAX_DEPTH else "too large")
+        self.outer[key] = None
+        self.visited.append(value)
         try:
             node = self._digest_new_value(value, path)
         except Exception as error:
             node = self.report_opaque(path, value, str(error) or type(error).__name__)
         finally:
-            del self.open[key]
+            del self.outer[key]
         self.nodes[key] = node
         return node
 
     def report_opaque(self, path: str, value: Any, reason: str = "", *, is_content: bool = False) -> Node:
-        """Record that an object, or with ``is_content`` only its content, is not compared, and return its node."""
+        """Report an object that is not compared, and return its node. With ``is_content``, report only its content."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
         self.result.filled.update([path] if is_content else [])
@@ -216,7 +215,7 @@ class _Walk:
     def _digest_new_value(self, value: Any, path: str) -> Node:
         """Return the node of an object that was not seen before, from its content and the values that it refers to."""
         leaf = self._make_leaf(value)
-        attributes = _list_own_attributes(value) if leaf and self._has_attributes(value) else []
+        attributes = _list_own_attributes(value) if leaf and self._may_have_attributes(value) else []
         if leaf and not attributes:
             if isinstance(value, IRRELEVANT) and (reason := _describe_hidden_content(value)):
                 self.report_opaque(path, value, reason, is_content=True)
@@ -229,13 +228,20 @@ class _Walk:
         paths = ((name, _join_path(path, name), child) for name, child in children)
         nodes = [(name, self.digest_value(child, inner)) for name, inner, child in paths if inner not in self.excluded]
         nodes += [("[]", leaf)] if leaf else []
-        if is_module := self.is_module(value):
+        if self.is_module(value):
             self.result.modules.append(value)
+        return self._make_node(value, label, nodes, is_ordered)
+
+    def _make_node(self, value: Any, label: str, nodes: list[tuple[str, Node]], is_ordered: bool) -> Node:
+        """Return the node of an object of the kind ``label``. ``nodes`` has the values that it refers to, with names.
+
+        If ``is_ordered`` is False, the names and the order of the values have no effect on the digest.
+        """
         digests = [_hash(name, node.digest) if is_ordered else node.digest for name, node in nodes]
         digest = _hash(label, _get_name(type(value)), *(digests if is_ordered else sorted(digests)))
         if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)):
             return Node(digest)
-        has_arrays, is_code = is_module or any(node.has_arrays for _, node in nodes), label in _CODE
+        has_arrays = self.is_module(value) or any(node.has_arrays for _, node in nodes)
         children_by_name = dict(nodes)
         return Node(
             digest,
@@ -245,17 +251,17 @@ class _Walk:
             if type(value) in CONTAINERS
             else is_user_module(value.__name__ if label == "module" else _get_module_name(value)),
             has_arrays=has_arrays,
-            has_content=has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
+            has_content=has_arrays if label in _CODE else not isinstance(value, CONTAINERS) or bool(len(value)),
         )
 
-    def _has_attributes(self, value: Any) -> bool:
+    def _may_have_attributes(self, value: Any) -> bool:
         """Return True for an array, path or tensor to which the user may have added attributes."""
         if isinstance(value, np.ndarray | PurePath) or (self.torch and self.torch.is_tensor_or_storage(value)):
             return type(value).__module__ in TENSOR_MODULES or is_user_module(type(value).__module__)
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value without references, apart from extra attributes, or None for any other value."""
+        """Return the node of a value that refers to other values only by extra attributes. Otherwise return None."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]
@@ -270,7 +276,7 @@ class _Walk:
         return Node(_hash(*constant)) if constant else None
 
     def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
-        """Return strings that identify a value whose attributes are not compared, or None for any other value."""
+        """Return the kind and identity of a value whose attributes are not compared, or None for any other value."""
         if isinstance(value, np.dtype):
             return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.name_constant(value)):
@@ -288,7 +294,7 @@ class _Walk:
         return None
 
     def list_children(self, value: Any, path: str) -> tuple[str, list[Child] | None, bool]:
-        """Return the kind of a value, the values that it refers to, and True if their order counts.
+        """Return the kind of a value, the values that it refers to, and True if their order affects the digest.
 
         The list of values is None if the object has no comparable state. Source files of the user's code are recorded,
         and content that cannot be compared is reported for ``path``.
@@ -345,7 +351,7 @@ class _Walk:
         return {name: child for name, child in state.items() if isinstance(name, str)}
 
     def add_file(self, name: str) -> None:
-        """Record the file, or zip archive, of the module ``name`` if it is the user's code, but not the main script."""
+        """Record the file, or zip archive, of the module ``name`` if it is the user's code and not the main script."""
         # The main script may change between runs without an effect on the extractor, so its functions are compared by
         # their code instead.
         if name != "__main__" and is_user_module(name) and (path := find_module_path(name)):
@@ -410,19 +416,19 @@ def _get_name(value: Any) -> str:
 def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
     """List the content of a container. The result has the form of :meth:`_Walk.list_children`.
 
-    Many plain values become one string, which takes less time.
+    A set of plain values, and more than :data:`MAX_SINGLE_VALUES` plain values, become one value to save time.
     """
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
         if not all(type(key) in PLAIN for key in value):
             return kind, [(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()], False
         if len(value) > MAX_SINGLE_VALUES and all(type(item) in PLAIN for item in value.values()):
-            return kind, [("", sorted(repr((_normalize(key), _normalize(item))) for key, item in value.items()))], True
+            return kind, [("", sorted(repr(tuple(map(_normalize_plain, pair))) for pair in value.items()))], True
         return kind, sorted(((_get_key_name(key), item) for key, item in value.items()), key=itemgetter(0)), True
     is_ordered = not isinstance(value, set | frozenset)
     is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
     if not is_single and all(type(item) in PLAIN for item in value):
-        content = [_normalize(item) for item in value]
+        content = [_normalize_plain(item) for item in value]
         return kind, [("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
     return kind, [(str(number), item) for number, item in enumerate(value)], is_ordered
 
@@ -430,19 +436,19 @@ def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
 def _get_key_name(key: Any) -> str:
     """Return the name of the value under a plain key of a dictionary. Names of devices all become "device"."""
     if type(key) is not str:
-        return f"[{_normalize(key)!r}]"
+        return f"[{_normalize_plain(key)!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
 
 
-def _normalize(value: Any) -> Any:
-    """Return a plain value. The name of a device becomes a constant, and a large integer becomes bytes."""
+def _normalize_plain(value: Any) -> Any:
+    """Return a device name or an integer of over 64 bits as bytes (see :func:`_encode_plain`), and others unchanged."""
     kind = type(value)
     is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
     return _encode_plain(value) if is_special else value
 
 
 def _convert_to_container(value: Any) -> Any:
-    """Convert an instance of a subclass of a container to the container class, without calling the user's methods."""
+    """Convert an instance of a container's subclass to the container class, without calling the user's methods."""
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
     return dict(dict.items(value)) if base is dict else base(base.__iter__(value))  # type: ignore[arg-type]
 
@@ -494,9 +500,9 @@ def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
         yield f"import {name}", sys.modules[name]
 
 
-@functools.lru_cache(100_000)
+@functools.lru_cache(MAX_CACHED_FUNCTIONS)
 def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of globals that a code object and its inner functions refer to, and of modules they import."""
+    """Return the names of the globals that a code object and its inner functions use, and the modules they import."""
     inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
     loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
@@ -520,7 +526,9 @@ def _digest_constant(value: Any) -> bytes:
     kind = type(value).__name__
     if isinstance(value, frozenset):
         return _hash(kind, *sorted(map(_digest_constant, value)))
-    return _hash(kind, *(map(_digest_constant, value) if isinstance(value, tuple) else (_encode_plain(value),)))
+    if isinstance(value, tuple):
+        return _hash(kind, *map(_digest_constant, value))
+    return _hash(kind, _encode_plain(value))
 
 
 def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
@@ -533,7 +541,7 @@ def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
         return "iterator", None, True
     try:
         register = copyreg.dispatch_table.get(type(value))
-        state: Any = register(value) if register else value.__reduce_ex__(4)
+        state: Any = register(value) if register else value.__reduce_ex__(4)  # Protocol 4 of pickle.
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):
@@ -544,7 +552,7 @@ def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
 
 @functools.cache
 def _has_hidden_state(kind: type) -> bool:
-    """Return True if a class or a base class is written in C and has state that is not in Python's attributes."""
+    """Return True if a class or one of its bases is written in C and has state outside of Python's attributes."""
     for derived in kind.__mro__:
         base = derived.__base__
         if base is None or derived in CONTAINERS or derived in (types.SimpleNamespace, OrderedDict):

@@ -184,13 +184,10 @@ class DumpOptions(BaseOptions):
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
+    """Parse the value of ``--shard``: (3, 100) for "3/100", and (1, 1), the whole job, for an empty string.
 
     Raises:
-        OptionError: the value has a different form, or the number is not from 1 to the count.
-
-    >>> parse_part("3/100"), parse_part("")
-    ((3, 100), (1, 1))
+        OptionError: the value has a different form, or the first number is not from 1 to the second.
     """
     if not text:
         return 1, 1
@@ -231,9 +228,8 @@ class Layout:
     @classmethod
     def from_paths(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
         """Return the layout of a dump. If ``log`` or ``archives`` is "", use ``<data>/log`` or ``<data>/data``."""
-        return cls(
-            Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
-        )
+        folder = Path(data)
+        return cls(folder, feature, Path(log or folder / "log"), Path(archives or folder / "data").absolute())
 
     def get_archive(self, shard: int, output: str = FEATS) -> Path:
         """Return the path of the archive of an output for a shard (from 1). The name omits the output "feats"."""
@@ -306,7 +302,7 @@ class Job:
 
 
 def get_spectral_part(feature: str) -> str:
-    """Return the spectral feature in the name of a feature: "mfcc" for "mfcc_pitch", and "" for "pitch"."""
+    """Return the spectral part of the name of a feature: "mfcc" for "mfcc_pitch" or "mfcc", and "" for "pitch"."""
     return feature.removesuffix(PITCH).removesuffix("_")
 
 

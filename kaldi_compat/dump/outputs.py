@@ -25,15 +25,15 @@ FRAME_SHIFT, CMVN_SCRIPT, CMVN_ARCHIVE = "frame_shift", "cmvn.scp", "cmvn.ark"
 
 
 def check_outputs(job: Job, plan: DumpPlan) -> None:
-    """Raise an error if this part of the dump would write a file twice, or replace an input or another data file.
+    """Raise an error if this part of the dump would write a file twice, or replace a file that is not an output.
 
     Raises:
-        ArkError: two of the files to be written are the same file, or an input or data file would be replaced.
+        ArkError: two outputs are the same file, or an input, data file or file of the extractor would be replaced.
         OutputError: a file cannot be written, or a folder of ``--format`` holds other files.
     """
-    numbers = [shard.number for shard in plan.select_part(*job.options.part)]
-    layout, shard_outputs = job.layout, list(product(numbers, plan.trial.outputs))
-    tables = [path(*pair) for pair in shard_outputs for path in (layout.get_archive, layout.get_script)]
+    numbers, layout = [shard.number for shard in plan.select_part(*job.options.part)], job.layout
+    shard_outputs = list(product(numbers, plan.trial.outputs))
+    tables = [path for pair in shard_outputs for path in (layout.get_archive(*pair), layout.get_script(*pair))]
     shard_files = [layout.get_file_of_archive(*pair) for pair in product(numbers, ("json", "log", FRAMES, DURATIONS))]
     written_paths = [*tables, layout.plan, layout.lock, layout.failures, *shard_files, *list_outputs_in_data(job, plan)]
     # The dump must not replace other files of the data directory, or files that the extractor has used.
@@ -66,12 +66,15 @@ def check_speed_outputs(job: Job, speed_job: Job) -> None:
 
 
 def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
-    """Yield the files, but not folders, that a dump writes to the data directory, and the tables keyed by speaker."""
+    """Yield the files, but not folders, that a dump writes to the data directory, and the archives keyed by speaker.
+
+    Copies of configuration files are included, even if they are in the log folder (see :func:`get_conf_path`).
+    """
     layout, options, trial = job.layout, job.options, plan.trial
     for output in trial.outputs:
         yield layout.data / f"{output}.scp"
         yield layout.data / BACKUP / f"{output}.scp"
-        if options.format in FORMATS and not FORMATS[options.format].endswith("/") and FORMATS[options.format]:
+        if FORMATS[options.format] not in ("", "/"):  # The format has a file for each output.
             yield get_converted_path(layout, output, options.format)
     speaker_tables = [f"spk_{output}" for output in trial.vectors if options.per_speaker]
     speaker_tables += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
@@ -110,7 +113,7 @@ def has_text(path: Path, text: str) -> bool:
 
 
 def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
-    """Return the path of an output that is converted to the format ``format_name``: a file or a folder."""
+    """Return the path to which an output is converted in the format ``format_name``: a file or a folder."""
     return Path(f"{layout.data / output}{FORMATS[format_name]}")
 
 

@@ -53,7 +53,7 @@ class Part:
 
     @property
     def place(self) -> OnGrid | None:
-        """Place of the samples in pinned memory. None if they lie in other memory, for example after resampling."""
+        """Place of the samples in pinned memory. None if they are in other memory, for example after resampling."""
         block = self.audio.block
         return self.audio.place if isinstance(block, WaveBlock) and self.samples is block.samples else None
 
@@ -86,12 +86,9 @@ class PinnedMemory(RowMemory):
 
 
 def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
-    """Put utterances on one grid of frames, and return their samples and their places on the grid.
+    """Put consecutive utterances on one grid of frames, and return their samples and their places on the grid.
 
-    Args:
-        parts: audio of consecutive utterances.
-        options: options of the feature.
-        pinned: True to use pinned memory for the samples that are copied on the host.
+    With ``pinned``, use pinned memory for the samples that are copied on the host.
     """
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
@@ -102,87 +99,87 @@ def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: boo
     # Runs of consecutive utterances whose samples are not copied on the host: index of the first utterance, index after
     # the last utterance, and place of the first sample.
     runs: list[tuple[int, int, OnGrid | None]] = []
-    begin = 0
+    part_first = 0  # Index in the batch of the first utterance of the part.
     for part in parts:
-        end = begin + len(part.lengths)
+        part_end = part_first + len(part.lengths)
         if part.place is not None:
-            gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
-            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # A gap is room for the next header.
-            steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
-            runs += _find_runs(part, part.place, begin, spans, on_grid)
-        begin = end
+            gaps = np.diff(part.starts) - steps[part_first : part_end - 1] * shift
+            # A gap, in samples, is room for the header of the next file.
+            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)
+            steps[part_first : part_end - 1] += np.where(on_grid, gaps // shift, 0)
+            runs += _find_runs(part, part.place, part_first, spans, on_grid)
+        part_first = part_end
     first_frames = np.cumsum(steps) - steps
     frame_count = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
     length = (frame_count - 1) * shift + size
-    begins = (first_frames * shift).tolist()
+    positions = (first_frames * shift).tolist()  # Position in the row of each utterance's first sample.
     audio: list[tuple[Samples, int, int]] = []
     if sum(end - first for first, end, _ in runs) < len(lengths):  # Copy the utterances that are not in a run.
         for part in parts:
             audio += zip(repeat(part.samples), part.starts.tolist(), part.lengths.tolist(), strict=False)
     pieces: list[tuple[int, Tensor]] = []
-    copied_end = 0
+    placed_count = 0  # Number of utterances that have a piece.
     # The last run is empty, so that the loop also copies the utterances after all other runs.
     for first, end, place in [*runs, (len(lengths), len(lengths), None)]:
-        if copied_end < first:
-            stop = length if first == len(lengths) else begins[first]
-            group = slice(copied_end, first)
-            piece = _copy_to_row(audio[group], begins[group], stop, counts[group].tolist(), options, pinned)
-            pieces.append((begins[copied_end], piece))
+        if placed_count < first:
+            stop = length if first == len(lengths) else positions[first]
+            group = slice(placed_count, first)
+            piece = _copy_to_piece(audio[group], positions[group], stop, counts[group].tolist(), options, pinned)
+            pieces.append((positions[placed_count], piece))
         if place is not None:
-            size_of_piece = begins[end - 1] + int(spans[end - 1]) - begins[first]
-            pieces.append((begins[first], place.tensor[place.start : place.start + size_of_piece]))
-        copied_end = end
+            piece_length = positions[end - 1] + int(spans[end - 1]) - positions[first]
+            pieces.append((positions[first], place.tensor[place.start : place.start + piece_length]))
+        placed_count = end
     return Row(tuple(pieces), length, first_frames, counts, frame_count)
 
 
 def _find_runs(
-    part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
+    part: Part, place: OnGrid, part_first: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
-    """Yield runs of utterances on a grid in pinned memory: first index, index after the last, and place of the audio.
+    """Yield runs of utterances on a grid in pinned memory: the first index, the index after the last, and the place.
 
-    Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU. ``part`` is
-    the part whose first utterance has the index ``begin`` in the batch. ``spans`` has the number of samples that each
-    utterance of the batch needs. ``on_grid`` (utterances of the part - 1,) is True for an utterance that shares a grid
-    with the next utterance.
+    Indices refer to the batch, in which the first utterance of the part has the index ``part_first``. ``place`` is the
+    place of the part's samples. ``spans`` (utterances of the batch,) has the number of samples that each utterance
+    needs. ``on_grid`` (utterances of the part - 1,) is True for an utterance that shares a grid with the next one.
+    Short runs are left out, because copying them on the host takes less time than starting a copy to the GPU.
     """
     starts = part.starts.tolist()
     bounds = [0, *(np.flatnonzero(~on_grid) + 1).tolist(), len(starts)]
     for first, end in pairwise(bounds):
-        if starts[end - 1] + int(spans[begin + end - 1]) - starts[first] >= MIN_PIECE_SAMPLES:
-            yield begin + first, begin + end, OnGrid(place.tensor, place.start + starts[first])
+        if starts[end - 1] + int(spans[part_first + end - 1]) - starts[first] >= MIN_PIECE_SAMPLES:
+            yield part_first + first, part_first + end, OnGrid(place.tensor, place.start + starts[first])
 
 
-def _copy_to_row(
-    audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
+def _copy_to_piece(
+    audio: Sequence[tuple[Samples, int, int]], positions: Sequence[int], stop: int, counts: Sequence[int],
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
-    """Copy utterances, with silence between them, into one piece of a row: its samples ``begins[0]`` to ``stop - 1``.
+    """Copy utterances, with silence between them, into a piece of a row, and return the piece.
 
-    For each utterance, ``audio`` has an array, the index of the first sample in it, and the number of samples;
-    ``begins`` has the position of the first sample in the row, and ``counts`` the number of frames. Without
-    ``snip_edges``, the edges of the audio are reflected. Return the piece as float32 if the first utterance is float32,
-    otherwise as int16.
+    The piece has the samples ``positions[0]`` to ``stop - 1`` of the row. It is float32 if the first utterance is
+    float32, and otherwise int16. For each utterance, ``audio`` has an array, the index of the first sample in it, and
+    the number of samples; ``positions`` has the position of the first sample in the row, and ``counts`` the number of
+    frames. Without ``snip_edges``, the audio is reflected at its ends.
     """
-    memory = allocate_host_memory(
-        [stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned
-    )
-    row, end = memory.numpy(), 0
-    for (samples, start, length), begin, count in zip(audio, begins, counts, strict=True):
+    dtype = np.float32 if audio[0][0].dtype == np.float32 else np.int16
+    memory = allocate_host_memory([stop - positions[0]], dtype, pinned=pinned)
+    piece, end = memory.numpy(), 0
+    for (samples, start, length), position, count in zip(audio, positions, counts, strict=True):
         utterance = samples[start : start + length]
         if not options.snip_edges:
             utterance = _extend_by_reflection(utterance, count, options)
-        position = begin - begins[0]
-        row[end:position] = 0
-        end = position + len(utterance)
-        row[position:end] = utterance
-    row[end:] = 0
+        first = position - positions[0]
+        piece[end:first] = 0
+        end = first + len(utterance)
+        piece[first:end] = utterance
+    piece[end:] = 0
     return memory
 
 
 def _extend_by_reflection(samples: Samples, count: int, options: FrameOptions) -> Samples:
-    """Return the samples of ``count`` frames without ``snip_edges``. The audio is reflected beyond its ends."""
+    """Return the samples that ``count`` frames need without ``snip_edges``. The audio is reflected at its ends."""
     size, shift = options.window_size, options.window_shift
-    first = shift // 2 - size // 2
+    first = shift // 2 - size // 2  # First sample of the first frame, whose center is half a hop into the audio.
     index = reflect_indices(np.arange(first, first + (count - 1) * shift + size), len(samples))
     extended_samples: Samples = samples[index] if count else samples[:0]
     return extended_samples

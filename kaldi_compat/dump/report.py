@@ -21,7 +21,7 @@ from io_ark.text import escape_controls
 from kaldi_compat import __version__
 from kaldi_compat.dump.errors import group_by_reason
 from kaldi_compat.dump.files import write_whole_file
-from kaldi_compat.dump.finalize import Outcome, get_shift
+from kaldi_compat.dump.finalize import Outcome, get_frame_shift
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.progress import HOUR, Monitor
@@ -173,7 +173,7 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
     """Yield HTML figures of utterances that are sampled evenly from the list: images of matrices, curves of vectors."""
     for output in plan.trial.outputs:
-        yield from _draw_output(job, output, float(get_shift(plan) or 0.0))
+        yield from _draw_output(job, output, float(get_frame_shift(plan) or 0.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:

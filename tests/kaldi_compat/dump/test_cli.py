@@ -16,6 +16,9 @@ import pytest
 
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import entry_point
+from kaldi_compat.dump.errors import group_by_reason, remove_key
+from kaldi_compat.dump.finalize import Outcome
+from kaldi_compat.dump.options import Job, Layout
 from tests.kaldi_compat.dump.test_kill import MAIN
 from tests.support.dump_data import (
     archive_bytes,
@@ -365,3 +368,30 @@ def test_directory_that_no_script_file_can_name_is_refused_at_the_start(
     said = capsys.readouterr().err
     assert repr(name)[1:-1] in said and sign in said and len(said.splitlines()) == 1
     assert not (tmp_path / "log").exists()
+
+
+def test_flags_in_messages_become_keywords() -> None:
+    message = "--per-speaker needs it: start again without --resume, or with --seed=3"
+    expected = "per_speaker=True needs it: start again without resume=True, or with seed=3"
+    assert command.spell_as_keywords(message) == expected
+    message = "there is no option --x: --help lists all options"
+    assert command.spell_as_keywords(message) == "there is no option x: kaldi-compat dump --help lists all options"
+
+
+def test_key_is_removed_from_a_message() -> None:
+    message = "Failed to compute features for utterance utt1: it is empty"
+    assert remove_key("utt1", message) == "Failed to compute features: it is empty"
+
+
+def test_failures_with_similar_reasons_are_grouped() -> None:
+    failures = [("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")]
+    assert group_by_reason(failures)[0] == ("… No such file", failures[1:])
+
+
+def test_summary_counts_the_reasons_that_it_does_not_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, monitor = Job(Layout.from_paths(tmp_path, "fbank")), SimpleNamespace(summarize=lambda bound: "")
+    reasons = [(str(number), f"it is {'un' * number}readable") for number in range(command.MAX_REASONS + 2)]
+    for count, expected in ((1, "and 1 more reason\n"), (2, "and 2 more reasons\n")):
+        outcome = Outcome(0, 7, tuple(reasons[: command.MAX_REASONS + count]), 0.0, {})
+        command.print_summary(job, outcome, monitor)
+        assert expected in capsys.readouterr().err

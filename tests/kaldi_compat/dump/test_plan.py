@@ -206,6 +206,7 @@ def test_every_option_is_in_the_plan_or_does_not_change_archives() -> None:
 def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
     assert format_frame_shift("--frame-shift=10 # ms\n") == "0.010"
     assert format_frame_shift("--num-mel-bins=3\n--frame-shift=8\n") == "0.008"
+    assert format_frame_shift("--frame-shift=12.5\n") == "0.0125"
     assert format_frame_shift("# --frame-shift=8\n") == "0.01"
     assert format_frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
     assert format_frame_shift("--frame-shift=8\n--frame_shift=16\n") == "0.016"  # the last one holds

@@ -84,7 +84,7 @@ def test_every_chart_and_picture_has_named_axes_with_units(data: Path) -> None:
 
 
 def test_pictures_count_frames_if_the_frame_shift_is_unknown(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "get_shift", lambda plan: "")
+    monkeypatch.setattr(report, "get_frame_shift", lambda plan: "")
     page = page_of(data)
     assert ">frame (dark" in page and "time in seconds" not in page
 
