@@ -23,7 +23,7 @@ def _make_tables(
 ) -> tuple[StftConfig, Floats, Floats]:
     """Return the STFT's configuration, its window (points,), and mel filters (points // 2 + 1, num_mel_bins).
 
-    The sampling rate and the edges of the filters are in Hz. The frame shift and length are in milliseconds.
+    ``points`` is the size of the FFT. Rates and frequencies are in Hz, and the frame shift and length in milliseconds.
     """
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size
@@ -74,7 +74,7 @@ class OnlineNemoFbank:
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames received so far, one for each whole frame shift, including discarded frames."""
+        """Number of whole frame shifts of audio received so far. Each has one frame, which may have been discarded."""
         return (self._start + len(self._samples)) // self._hop
 
     @property
@@ -108,11 +108,11 @@ class OnlineNemoFbank:
         Args:
             frame_index: number of the first frame, counted from 0.
             n: number of frames.
-            is_final: True to compute the audio's last frame also from the samples after the last whole frame shift.
+            is_final: True to use the trailing samples for the last frame of the audio, after the audio has ended.
 
         Returns:
-            Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not
-            exceed ``buffered_capacity`` frames.
+            Features (n, dim), and the number of samples that were skipped at the start. This number is 0, unless ``n``
+            is ``buffered_capacity``, and trailing samples are used in place of as many samples at the start.
 
         Raises:
             OptionError: a frame is not available yet, or its audio was discarded. The error is also a ValueError.

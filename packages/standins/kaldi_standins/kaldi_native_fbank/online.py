@@ -25,13 +25,13 @@ from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, make_plan, m
 
 Samples = Sequence[float] | npt.NDArray[Any]
 
-NOTHING = np.empty(0, np.float32)
+NO_SAMPLES = np.empty(0, np.float32)
 # Number of waiting frames from which chunks that complete single frames are computed, because these frames fill a SIMD
 # vector. Reading a frame also computes all waiting frames.
-TOGETHER = 16
+MAX_WAITING_FRAMES = 16
 # Energy of a chunk (sum of the squares of its samples) from which features are checked for NaN. With less energy in all
 # chunks, the energies of frames cannot overflow in single precision.
-LOUD = 1e20
+MAX_SAFE_ENERGY = 1e20
 # All objects of a process share one generator, because the original draws from the C library's rand().
 _noise = KaldiRandom()
 
@@ -116,7 +116,7 @@ class OnlineFeature(FrameStore):
     def _prepare_computation(self, opts: Any) -> None:
         """Set up the computation for ``opts``, which are of the type ``options_type``."""
         self._plan: Plan = make_plan(opts)
-        # Noise is drawn in the order of the chunks, so the computation of dithered frames is never deferred.
+        # Noise must be drawn in the order of the chunks, so the computation of dithered frames is never deferred.
         self._computes_at_once = self._plan.options.dither != 0
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
@@ -158,9 +158,9 @@ class OnlineFeature(FrameStore):
             # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
         self._waiting_count = waiting_count = stream.num_ready_frames
-        if not samples.dot(samples) < LOUD:
+        if not samples.dot(samples) < MAX_SAFE_ENERGY:
             self._computes_at_once = True  # Compute now, so that this call refuses a NaN.
-        if self._computes_at_once or waiting_count > earlier_count + 1 or waiting_count >= TOGETHER:
+        if self._computes_at_once or waiting_count > earlier_count + 1 or waiting_count >= MAX_WAITING_FRAMES:
             self._compute_frames()
 
     def input_finished(self) -> None:
@@ -170,9 +170,9 @@ class OnlineFeature(FrameStore):
         self._finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store the waiting frames, and if ``final``, also the last frames. Raise StreamError for a NaN."""
+        """Compute and store waiting frames, and if ``final``, the last frames. Raise StreamError for a NaN."""
         if final:
-            features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
+            features = self._stream.advance(NO_SAMPLES, True, seeds=_noise.frame_seeds)
         else:
             features = self._stream.compute_next_frames(self._waiting_count, _noise.frame_seeds)
         self._waiting_count = 0
@@ -187,12 +187,12 @@ class OnlineFeature(FrameStore):
             self._frames.extend(features)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Apply the feature's last step to new frames (frames, dim), and return them. By default, there is no step."""
+        """Return new frames (frames, dim) after a last step of the computation, by default unchanged."""
         return features
 
 
 def check_options(owner: object, opts: Any, expected_class: type[Any]) -> Any:
-    """Return ``opts``, or raise :class:`WrongOptionError`, which names ``owner``, if it has a different class."""
+    """Return ``opts``. If they are not of ``expected_class``, raise WrongOptionError, which names the owner's class."""
     if not isinstance(opts, expected_class):
         raise WrongOptionError(f"{type(owner).__name__} takes {expected_class.__name__}, not {type(opts).__name__}")
     return opts
@@ -231,16 +231,16 @@ class OnlineFbank(OnlineFeature):
         values = opts.flatten()
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
         self._has_linear_bins = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
-        self._floor, self._log = 1.0 if opts.mel_opts.htk_mode else 0.0, opts.use_log_fbank
-        self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
+        self._min_energy = np.float32(1.0 if opts.mel_opts.htk_mode else 0.0)
+        self._takes_log, self._floors_at_eps, self._eps = opts.use_log_fbank, opts.use_log_floor, np.float32(opts.eps)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Floor mel energies and take their logarithm if the plan leaves them linear, and return (frames, dim)."""
+        """Apply ``htk_mode`` and the logarithm of the options to mel energies, if the plan leaves them linear."""
         if self._has_linear_bins:
-            bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
-            np.maximum(bins, np.float32(self._floor), out=bins)
-            if self._log:
-                np.log(np.maximum(bins, self._eps) if self._log_floor else bins + self._eps, out=bins)
+            energies = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
+            np.maximum(energies, self._min_energy, out=energies)
+            if self._takes_log:
+                np.log(np.maximum(energies, self._eps) if self._floors_at_eps else energies + self._eps, out=energies)
         return features
 
 

@@ -103,8 +103,8 @@ class OnlinePitch(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
-            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError. For a
-                NaN or an infinity, the next access to frames raises it.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError. If the
+                chunk contains a NaN or an infinity, the next access to frames raises this error.
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
@@ -135,12 +135,12 @@ class OnlinePitch(FrameStore):
             if is_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
-        ready_count = len(track)
+        track_length = len(track)
         # Before the audio ends, the frames of the normalization's right context are not ready.
         context = 0 if self._finished else max(0, options.normalization_right_context)
-        count = max(0, ready_count - context + options.delay) if ready_count else 0
+        ready_count = max(0, track_length - context + options.delay) if track_length else 0
         noise = (
-            draw_standard_normal(np.empty(ready_count, np.float32), KaldiRandom()) if options.add_delta_pitch else None
+            draw_standard_normal(np.empty(track_length, np.float32), KaldiRandom()) if options.add_delta_pitch else None
         )
         features: Floats = compute_undelayed_features(track, noise, options)
-        return features[np.clip(np.arange(count) - options.delay, 0, None)]
+        return features[np.clip(np.arange(ready_count) - options.delay, 0, None)]

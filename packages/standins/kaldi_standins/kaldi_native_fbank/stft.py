@@ -144,7 +144,7 @@ def compute_spectra(
     ``max_frames`` is not None, only the first ``max_frames`` frames are computed.
 
     Raises:
-        AudioError: the audio with its padding is shorter than a frame, or empty audio cannot be padded.
+        AudioError: the audio with its padding is shorter than a frame, or is empty and cannot be padded.
     """
     if config.center:
         samples = _pad_samples(samples, config.n_fft // 2, config.pad_mode)
@@ -163,9 +163,9 @@ def compute_spectra(
 
 
 def _pad_samples(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio (T,) with ``size`` more samples at each end, by a ``pad_mode`` in ``PADDING`` or else zeros.
+    """Return audio (T,) with ``size`` more samples at each end: zeros unless ``mode`` is in ``PADDING``.
 
-    Raise :class:`AudioError` if the audio is empty, and ``mode`` would repeat its samples.
+    Raise :class:`AudioError` if ``mode`` is in ``PADDING``, and there are no samples that it could repeat.
     """
     if mode in PADDING:
         if not len(samples):
@@ -197,7 +197,7 @@ class Stft:
         """Compute the spectra of audio (T,).
 
         Raises:
-            AudioError: the audio with its padding is shorter than a frame, or empty audio cannot be padded.
+            AudioError: the audio with its padding is shorter than a frame, or is empty and cannot be padded.
         """
         result = compute_spectra(self._config, self._window, to_samples(input).astype(np.float32, copy=False))
         return StftResult(result.real.ravel(), result.imag.ravel(), len(result))

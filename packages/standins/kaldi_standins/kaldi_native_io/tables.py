@@ -55,8 +55,7 @@ class SequentialTableReader(Table):
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the table cannot be opened, an object cannot be read, or there is no current entry.
@@ -150,8 +149,7 @@ class RandomAccessTableReader(Table):
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the table cannot be opened, an object cannot be read, or a key is not in the table.
@@ -189,8 +187,7 @@ class TableWriter(Table):
 
     Args:
         wspecifier: the table, such as ``ark,scp:feats.ark,feats.scp``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the table cannot be opened or written, or cannot hold a key or value.

@@ -62,7 +62,7 @@ class _Swapper:
         self.chunks.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
-        """Read ``count`` numbers of ``dtype``, such as "f4", append them byte-swapped, and return the first two."""
+        """Read ``count`` numbers of ``dtype``, such as "f4", and append them byte-swapped. Return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
         self.chunks.append(values.byteswap().tobytes())
         first_values: list[Any] = values[:2].tolist()

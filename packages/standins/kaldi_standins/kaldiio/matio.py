@@ -75,8 +75,7 @@ def load_mat(
         ark_name: an rxfilename.
         endian: byte order of binary objects, "<" or ">".
         fd_dict: ignored. kaldiio uses this argument as a cache of open files.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the object cannot be opened or read.
@@ -102,8 +101,7 @@ def load_ark(
     Args:
         fname: name of the archive, a command, or an open binary file.
         endian: byte order of binary objects, "<" or ">".
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
@@ -136,8 +134,7 @@ def load_scp(
         segments: name of a segments file, to map segments to ``(rate, samples)``. ``endian`` and ``max_cache_fd`` are
             then ignored. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
@@ -234,8 +231,7 @@ def save_ark(
             values by :func:`numpy.save`, and "pickle" writes plain values and arrays. Only kaldiio and this module
             can read these three formats.
         write_kwargs: arguments of the function that ``write_function`` names, such as ``{"format": "flac"}``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: a key or value cannot be written, a file cannot be opened or written, or ``scp`` is given, but
@@ -298,8 +294,7 @@ def save_mat(
         array: array, or audio ``(rate, samples)``.
         endian: byte order, "<" or ">".
         compression_method: compression method of matrices, from 1 to 7. None for no compression.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened or written, or the value cannot be written.
@@ -575,7 +570,7 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
 
 
 def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:
-    """Read an object, or the slices of an array, from an open binary file, at ``offset`` if it is not None."""
+    """Read an object of an open binary file at ``offset``, by default the current position, and return its slices."""
     if offset is not None:
         fd.seek(offset)
     value = read_kaldi(fd, endian)

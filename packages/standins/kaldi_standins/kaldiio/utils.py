@@ -28,8 +28,7 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     Args:
         name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
         mode: "r", "w" or "a", with "b" for binary.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened.

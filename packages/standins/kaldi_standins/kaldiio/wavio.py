@@ -112,9 +112,9 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the current position: uint8 samples if they are linear with up to 8 bits, else int16.
+    """Read the rate and samples of the wave file at the current position.
 
-    If samples are not linear, or have more than 16 bits, soundfile decodes them to float64.
+    Linear samples are uint8 with up to 8 bits, and int16 with up to 16 bits. soundfile decodes others to float64.
 
     Raises:
         ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
@@ -125,8 +125,8 @@ def read_audio(source: Source) -> Audio:
     # Without a valid size in the RIFF header, the audio extends to the end of the source.
     size = int.from_bytes(source.peek(8)[4:], "little")
     remaining = source.count_remaining()
-    is_known = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
-    return decode_audio(source.read(size + 8) if is_known else source.read_rest(), source)
+    is_valid = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
+    return decode_audio(source.read(size + 8) if is_valid else source.read_rest(), source)
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
@@ -149,10 +149,10 @@ def _detect_format(source: Source) -> tuple[int, int]:
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
-    """Read linear samples of type ``dtype`` as kaldiio does. The byte rate and the block size are not checked.
+    """Read the rate and the linear samples of type ``dtype`` as kaldiio does, without checking the header's byte rate.
 
-    A truncated file gives the samples that it contains. If the size of the data chunk is unknown, all bytes up to the
-    end of the file are samples. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
+    Only the samples that a truncated file contains are returned. If the size of the data chunk is unknown, samples
+    extend to the end of the file. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
     """
     chunks = Chunks(source)
     size = chunks.enter_chunk(b"fmt ")
