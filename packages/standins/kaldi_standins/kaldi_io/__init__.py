@@ -682,16 +682,15 @@ def _read_mat_binary(fd: Any) -> Array:
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes each.
-    element_count = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
+    element_count = _parse_size(sizes[1:5]) * _parse_size(sizes[6:10])
     return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, element_count * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector (size,) from an open file, after the two bytes of the binary marker."""
     token, size = fd.read(3), fd.read(5)
-    return _decode_object(
-        _VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd
-    )
+    data = _read_exactly(fd, _parse_size(size[1:]) * _get_element_size(token))
+    return _decode_object(_VECTORS, token, size + data, fd)
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
@@ -700,7 +699,7 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
     header = fd.read(16)  # The minimum, the range, and the numbers of rows and columns.
-    rows, columns = _parse_int32(header[8:12]), _parse_int32(header[12:])
+    rows, columns = _parse_size(header[8:12]), _parse_size(header[12:])
     # A column of CM has 8 bytes of percentiles before the codes.
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
     return _decode_object(_MATRICES, token, header + _read_exactly(fd, size), fd)
@@ -716,7 +715,8 @@ def _read_mat_ascii(fd: Any) -> Array:
     return np.asarray(_MATRICES.read(BytesSource(b" ".join(lines), name=f"{get_stream_name(fd)} (matrix)")))
 
 
-def _parse_int32(data: bytes) -> int:
+def _parse_size(data: bytes) -> int:
+    """Decode a little-endian int32. Return 0 for a negative number, as in a damaged file."""
     return max(0, int.from_bytes(data, "little", signed=True))
 
 

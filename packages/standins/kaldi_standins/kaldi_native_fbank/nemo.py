@@ -60,7 +60,7 @@ class OnlineNemoFbank:
         self._rate: float = opts.samp_freq
         self._samples: Floats = np.empty(0, np.float32)
         self._start = 0  # Number of samples that were discarded before the first buffered sample.
-        self._finished = False
+        self._is_finished = False
 
     @property
     def dim(self) -> int:
@@ -84,7 +84,7 @@ class OnlineNemoFbank:
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
-        return self._finished and 0 <= frame == self.num_frames_ready - 1
+        return self._is_finished and 0 <= frame == self.num_frames_ready - 1
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
         """Add a chunk of audio: samples (T,) at the sampling rate ``samp_freq`` of the options, in Hz.
@@ -95,12 +95,12 @@ class OnlineNemoFbank:
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
-        check_chunk(sampling_rate, self._rate, self._finished)
+        check_chunk(sampling_rate, self._rate, self._is_finished)
         self._samples = np.concatenate((self._samples, samples))
 
     def input_finished(self) -> None:
         """Mark the audio as ended, after which no chunk is accepted."""
-        self._finished = True
+        self._is_finished = True
 
     def get_frames(self, frame_index: int, n: int, is_final: bool = False) -> tuple[Floats, int]:
         """Compute consecutive frames, and discard the audio before the first frame.
@@ -118,14 +118,14 @@ class OnlineNemoFbank:
             OptionError: a frame is not available yet, or its audio was discarded. The error is also a ValueError.
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
-        first, end = frame_index * self._hop, (frame_index + n) * self._hop
+        first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Sample indices.
         if first < self._start or frame_index + n > self.num_frames_ready:
             oldest, last = self._start // self._hop, self.num_frames_ready - 1
             advice = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
             raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {advice}")
         if n == 0:
             return np.empty((0, self.dim), np.float32), 0
-        if is_final and self._finished and frame_index + n == self.num_frames_ready:
+        if is_final and self._is_finished and frame_index + n == self.num_frames_ready:
             end += self.num_trailing_samples
         offset = end - first - n * self._hop if n == self._capacity else 0
         self._samples, self._start = self._samples[first - self._start :], first

@@ -67,7 +67,7 @@ class FrameStore:
         self._frames: list[Floats] = []
         self._discarded_count = 0  # Number of discarded frames.
         self._waiting_count = 0  # Number of frames whose audio is complete and that are not computed yet.
-        self._finished = False
+        self._is_finished = False
 
     def _compute_frames(self, *, final: bool = False) -> None:
         """Compute the waiting frames and store them. ``final`` is True at the end of the audio, for the last frames."""
@@ -79,7 +79,7 @@ class FrameStore:
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
-        return self._finished and frame == self.num_frames_ready - 1
+        return self._is_finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Floats:
         """Return the features (dim,) of ``frame``, counted from 0, without a copy.
@@ -149,8 +149,8 @@ class OnlineFeature(FrameStore):
         length = len(waveform)
         if not length:
             return
-        if self._finished or sampling_rate != self._rate:
-            check_chunk(sampling_rate, self._rate, self._finished)
+        if self._is_finished or sampling_rate != self._rate:
+            check_chunk(sampling_rate, self._rate, self._is_finished)
         earlier_count, stream = self._waiting_count, self._stream
         try:
             samples = stream.history.append(waveform, length)
@@ -165,9 +165,9 @@ class OnlineFeature(FrameStore):
 
     def input_finished(self) -> None:
         """Mark the audio as ended. With ``snip_edges=False``, this adds the last frames."""
-        if not self._finished:
+        if not self._is_finished:
             self._compute_frames(final=True)
-        self._finished = True
+        self._is_finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
         """Compute and store waiting frames, and if ``final``, the last frames. Raise StreamError for a NaN."""

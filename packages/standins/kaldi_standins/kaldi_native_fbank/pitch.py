@@ -108,13 +108,13 @@ class OnlinePitch(FrameStore):
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
-        check_chunk(sampling_rate, self._rate, self._finished)
+        check_chunk(sampling_rate, self._rate, self._is_finished)
         self._chunks.append(samples.astype(np.float32))
         self._is_current = False
 
     def input_finished(self) -> None:
         """Mark the audio as ended, so that the features of all frames are final."""
-        self._finished, self._is_current = True, False
+        self._is_finished, self._is_current = True, False
 
     def _update_frames(self) -> None:
         """Compute all frames again if a chunk was added or the audio has ended since the last computation."""
@@ -132,12 +132,12 @@ class OnlinePitch(FrameStore):
         tracks = [
             analysis.compute_features(lattice.slice_frames(0, count))
             for lattice, count, is_end in trace_online_tracks(analysis, self._tracking)
-            if is_end == self._finished
+            if is_end == self._is_finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
         track_length = len(track)
         # Before the audio ends, the frames of the normalization's right context are not ready.
-        context = 0 if self._finished else max(0, options.normalization_right_context)
+        context = 0 if self._is_finished else max(0, options.normalization_right_context)
         ready_count = max(0, track_length - context + options.delay) if track_length else 0
         noise = (
             draw_standard_normal(np.empty(track_length, np.float32), KaldiRandom()) if options.add_delta_pitch else None

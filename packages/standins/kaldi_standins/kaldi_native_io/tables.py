@@ -134,8 +134,7 @@ class SequentialTableReader(Table):
     def _get_entry(self) -> tuple[str, Callable[[], Any]]:
         """Return the key of the current entry, and the function that loads its value.
 
-        Raises:
-            TableError: the reader is closed, all entries have been read, or an earlier read failed.
+        Raise TableError if the reader is closed, all entries have been read, or an earlier read failed.
         """
         self._check_open()
         if self._current is None and self.done:

@@ -94,10 +94,7 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute filters (fft_bins, num_mel_bins). As in HTK, the first nonzero weight of filter 0 becomes 0.
-
-        With ``low_freq=0``, this weight stays.
-        """
+        """Compute filters (fft_bins, num_mel_bins). Unless low_freq=0, set filter 0's first nonzero weight to 0."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0

@@ -34,7 +34,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
             source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
         if token == b"CM2":
             swapper.swap_numbers("u2", rows * columns)
-        else:
+        else:  # CM has four percentiles for each column. Each value of CM and CM3 has one byte.
             swapper.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
             swapper.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
@@ -43,7 +43,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
         for _ in range(2 if token[1:] == b"M" else 1):
             count *= swapper.swap_sized_integer()
         swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", count)
-    else:
+    else:  # A vector of integers.
         for _ in range(swapper.swap_sized_integer()):
             swapper.swap_sized_integer(negative=True)
     return bytearray().join(swapper.chunks)

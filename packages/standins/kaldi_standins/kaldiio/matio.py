@@ -477,13 +477,7 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
         if segment.channel is not None:  # In contrast to kaldiio, a fifth field selects a channel.
-            if segment.channel >= samples[:1].size:  # One sample of all channels has one number for each channel.
-                raise RangeError(
-                    f"is from channel {segment.channel}, but {segment.recording} has only {samples[:1].size} "
-                    f"channel{'s' * (samples[:1].size > 1)}, and channels count from 0: correct the fifth field",
-                    key=key,
-                )
-            samples = samples.reshape(len(samples), -1)[:, segment.channel]
+            samples = _select_channel(samples, segment, key)
         if segment.start * rate >= len(samples):
             message = (
                 f"starts at {segment.start:g} s, after the end of {segment.recording}: correct the times of the segment"
@@ -500,6 +494,21 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_last": None}
+
+
+def _select_channel(samples: Any, segment: Any, key: str) -> Any:
+    """Return the channel (T,) of a segment. ``samples`` of the recording have the shape (T,) or (T, channels).
+
+    Raise RangeError, which names the ``key`` of the segment, if the recording lacks the channel.
+    """
+    channel_count = samples[:1].size  # One sample of all channels has one number for each channel.
+    if segment.channel >= channel_count:
+        raise RangeError(
+            f"is from channel {segment.channel}, but {segment.recording} has only {channel_count} "
+            f"channel{'s' * (channel_count > 1)}, and channels count from 0: correct the fifth field",
+            key=key,
+        )
+    return samples.reshape(len(samples), -1)[:, segment.channel]
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
