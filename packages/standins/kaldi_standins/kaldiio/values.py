@@ -160,11 +160,8 @@ def get_codec(endian: str) -> KaldiioCodec:
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
     """Load the range of an object by kaldiio's rules, after ``kaldi_error`` was raised for the range by Kaldi's rules.
 
-    ``load`` is called with the rxfilename without its range, and returns the object.
-
-    Raises:
-        ArkError: the object cannot be opened or read. This is ``kaldi_error`` if ``rxfilename`` does not end with a
-            range by kaldiio's rules, or the range exceeds the axes of the object.
+    ``load`` is called with the rxfilename without its range, and returns the object. Raise ``kaldi_error`` if
+    ``rxfilename`` does not end with a range by kaldiio's rules, or the object cannot be sliced by the range.
     """
     name, bracket, range_text = rxfilename.rstrip().removesuffix("]").rpartition("[")
     slices = parse_slices(range_text) if bracket and rxfilename.rstrip().endswith("]") else None
@@ -173,7 +170,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: A
     value = load(name)
     try:
         return cut_slices(value, slices)
-    except (IndexError, TypeError):
+    except (IndexError, TypeError, ValueError):  # Too many axes, an object without axes, or a step of 0.
         raise kaldi_error from None
 
 
@@ -226,7 +223,7 @@ def cut_slices(value: Any, slices: tuple[slice, ...]) -> Any:
 
 
 def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
-    """Return True if a read value is audio ``(rate, samples)``, the only plain tuple. Examples are named tuples."""
+    """Return True for audio ``(rate, samples)``, a plain tuple. Training examples are named tuples, so return False."""
     return type(value) is tuple
 
 
