@@ -90,7 +90,7 @@ class OptionGroups(NamedOptions):
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
         """Create options from a dictionary of options and groups. Ignore unknown names.
 
-        A value is converted to the type of the option's default, which options that are not in ``data`` have.
+        Values are converted to the types of the defaults. Options that are not in ``data`` have their defaults.
         """
         options = cls()
         for name in vars(options).keys() & dict(data).keys():

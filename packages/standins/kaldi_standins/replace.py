@@ -120,7 +120,7 @@ def _describe_unknown_library(name: str) -> str:
 
 
 def _describe_replacement(library: str) -> Iterator[str]:
-    """Yield a sentence for each module of ``library``, and for torchaudio's file functions, that tells its stand-in."""
+    """Yield sentences that tell which module replaces or completes each module of ``library``."""
     is_installed = importlib.util.find_spec(library) is not None
     for theirs, ours in LIBRARIES[library].items():
         verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"

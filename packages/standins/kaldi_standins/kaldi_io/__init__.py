@@ -211,9 +211,9 @@ def read_vec_int_ark(
 def read_vec_int_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the vectors of integers that a script file names, with types as :func:`read_vec_int_ark` returns.
+    """Iterate over the vectors of integers that a script file names.
 
-    For ranges, see :func:`read_mat_scp`.
+    For the types of the vectors, see :func:`read_vec_int_ark`. For ranges, see :func:`read_mat_scp`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -251,9 +251,9 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the float vectors that a script file names, with types as :func:`read_vec_flt_ark` returns.
+    """Iterate over the float vectors that a script file names.
 
-    For ranges, see :func:`read_mat_scp`.
+    For the types of the vectors, see :func:`read_vec_flt_ark`. For ranges, see :func:`read_mat_scp`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.

@@ -235,7 +235,7 @@ class OnlineFbank(OnlineFeature):
         self._takes_log, self._floors_at_eps, self._eps = opts.use_log_fbank, opts.use_log_floor, np.float32(opts.eps)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Apply ``htk_mode`` and the logarithm of the options to mel energies, if the plan leaves them linear."""
+        """Return new frames (frames, dim). If the plan leaves mel energies linear, apply ``htk_mode`` and the log."""
         if self._has_linear_bins:
             energies = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(energies, self._min_energy, out=energies)

@@ -128,7 +128,7 @@ def make_frame_options(values: dict[str, Any]) -> ours.FrameOptions:
 
 
 def _rename_frame_options(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the four options of ``values`` that determine the sizes of frames and of the FFT, with our names."""
+    """Return the options that determine the sizes of frames and of the FFT, by kaldi-compat's names."""
     return {
         "sample_frequency": values["samp_freq"],
         "frame_length": values["frame_length_ms"],

@@ -18,10 +18,8 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
     """Read a binary object, and return its bytes with the byte order of all numbers reversed.
 
     The object is a float matrix or vector, a compressed matrix or a vector of integers in the byte order ``order``. The
-    result is writable, because arrays that are read from it are views.
-
-    Raises:
-        ArkError: the object is truncated, has an invalid size, or has a kind without a big-endian form.
+    result is writable, because arrays that are read from it are views. Raise ArkError if the object is truncated, has
+    an invalid size, or has a kind without a big-endian form.
     """
     swapper = _Swapper(source, order)
     swapper.copy_bytes(2)  # The binary marker.

@@ -579,7 +579,10 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
 
 
 def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:
-    """Read an object of an open binary file at ``offset``, by default the current position, and return its slices."""
+    """Read an object from an open binary file, and return its part ``slices``.
+
+    If ``offset`` is None, read at the current position. If ``slices`` is None, return the whole object.
+    """
     if offset is not None:
         fd.seek(offset)
     value = read_kaldi(fd, endian)

@@ -114,7 +114,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 def read_audio(source: Source) -> Audio:
     """Read the rate and samples of the wave file at the current position.
 
-    Linear samples are uint8 with up to 8 bits, and int16 with up to 16 bits. soundfile decodes others to float64.
+    Linear samples of up to 8 bits become uint8, and of up to 16 bits int16. soundfile decodes all others to float64.
 
     Raises:
         ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.

@@ -183,7 +183,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
-    """Return the sampling rate, length, channels and encoding of an audio file, from its header.
+    """Return the metadata of an audio file, such as its sampling rate and length, from its header.
 
     Args:
         uri: path, open file, or the bytes of a file.

@@ -170,7 +170,10 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Return the audio from one position to another, exclusive. Raise ValueError if ``first`` is after ``last``."""
+    """Return the audio from the position ``first`` to the position ``last`` (exclusive): see :func:`_parse_position`.
+
+    Raise ValueError if ``first`` is after ``last``.
+    """
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
