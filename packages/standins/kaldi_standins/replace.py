@@ -103,7 +103,7 @@ def install(*names: str) -> dict[str, str]:
     replaced = {theirs: ours for name in names for theirs, ours in LIBRARIES[name].items()}
     finder.modules.update(replaced)
     finder.replace_loaded_modules()
-    os.environ.update(make_environment(finder.roots))
+    os.environ.update(make_environment(finder.libraries))
     return replaced
 
 
@@ -160,7 +160,7 @@ class Finder:
         self.modules: dict[str, str] = {}
 
     @property
-    def roots(self) -> set[str]:
+    def libraries(self) -> set[str]:
         """Names of the replaced libraries."""
         return {name for name, modules in LIBRARIES.items() if modules.keys() <= self.modules.keys()}
 
