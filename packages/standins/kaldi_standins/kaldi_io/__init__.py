@@ -238,7 +238,7 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the vector cannot be opened or read.
+        ArkError: the file cannot be opened, or the object is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -573,7 +573,7 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 
     Args:
         key: key of the entry.
-        mat: float32 or float64 array of shape (rows, columns).
+        mat: float32 or float64 matrix (rows, columns).
         ark_fout: binary file, whose name is written to the script file.
         scp_out: text file.
 

@@ -117,7 +117,7 @@ class CmvnAccumulator:
         """Add the statistics of features (frames, dim).
 
         Raises:
-            FeatureError: the features are not a matrix, or the accumulated statistics have a different ``dim``.
+            FeatureError: the features are not a matrix or have no columns, or earlier features have another ``dim``.
         """
         self._add_stats(compute_cmvn_stats(feats))
 

@@ -143,4 +143,5 @@ class OnlinePitch(FrameStore):
             draw_standard_normal(np.empty(track_length, np.float32), KaldiRandom()) if options.add_delta_pitch else None
         )
         features: Floats = compute_undelayed_features(track, noise, options)
+        # Frame i of the result is frame i - delay of the undelayed features, and at least frame 0.
         return features[np.clip(np.arange(ready_count) - options.delay, 0, None)]

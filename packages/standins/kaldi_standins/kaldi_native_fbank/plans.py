@@ -51,6 +51,7 @@ def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) ->
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
     values["allow_empty_bins"] = values.get("is_librosa", False)
+    # A plan can only take Kaldi's logarithm. OnlineFbank takes any other logarithm of the plan's linear energies.
     values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
     if options_class is RawAudioSamplesOptions:
         # Raw frames need no FFT, but a plan refuses an odd number of samples unless the FFT is padded.

@@ -26,7 +26,7 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     """Open a file, ``-`` (standard input or output) or a command with ``|``. Only the result for a file can seek.
 
     Args:
-        name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
+        name: the name, or an open file, which is returned. With "b" in the mode, the buffer of a text file is returned.
         mode: "r", "w" or "a", with "b" for binary.
         pipes, network: False to refuse commands and URLs, respectively.
 

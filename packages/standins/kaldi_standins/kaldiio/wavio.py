@@ -85,11 +85,9 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
-    """Write samples, int16 or uint8, as a WAV file. ``rate`` is the sampling rate in Hz, which is rounded down.
+    """Write int16 or uint8 samples (T,) or (T, channels) as a WAV file. ``rate`` in Hz is rounded down.
 
-    Raises:
-        FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
-            channels)``, or do not fit into a WAV file with this rate.
+    Raise FormatError if the samples have another type or shape, or do not fit into a WAV file with this rate.
     """
     samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
