@@ -76,6 +76,7 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
     if isinstance(stream, io.TextIOBase):
         message = "is a text stream without a binary buffer: open it in binary mode"
         raise OpenError(message, file=get_stream_name(target))
+    # The position of a FileSource counts from the start of its file. A StreamSource counts from ``start``.
     source, start = _open_regular_file(stream, whole), 0
     if source is None:
         name, position = str(getattr(target, "name", "<stream>")), find_position(stream)

@@ -88,7 +88,10 @@ class OptionGroups(NamedOptions):
 
     @classmethod
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
-        """Make options from a dictionary of options and groups. Ignore unknown names. Absent options keep defaults."""
+        """Create options from a dictionary of options and groups. Ignore unknown names.
+
+        Values are converted to the types of the defaults. Options that are not in ``data`` have their defaults.
+        """
         options = cls()
         for name in vars(options).keys() & dict(data).keys():
             field_type = type(getattr(options, name))

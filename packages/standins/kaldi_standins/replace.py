@@ -23,7 +23,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -103,7 +103,7 @@ def install(*names: str) -> dict[str, str]:
     replaced = {theirs: ours for name in names for theirs, ours in LIBRARIES[name].items()}
     finder.modules.update(replaced)
     finder.replace_loaded_modules()
-    os.environ.update(make_environment(finder.roots))
+    os.environ.update(make_environment(finder.libraries))
     return replaced
 
 
@@ -117,6 +117,19 @@ def _describe_unknown_library(name: str) -> str:
     if not name:
         return "a name is empty: separate the names of libraries by commas without spaces"
     return f"{name} has no stand-in: choose from {', '.join(sorted(LIBRARIES))}"
+
+
+def _describe_replacement(library: str) -> Iterator[str]:
+    """Yield sentences that tell which module replaces or completes each module of ``library``."""
+    is_installed = importlib.util.find_spec(library) is not None
+    for theirs, ours in LIBRARIES[library].items():
+        verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
+        verb = "has the extractors of" if _is_overlaid(theirs) else verb
+        yield f"{theirs} {verb} {ours}"
+    if is_installed and library == "torchaudio":
+        reason = find_audio_problem()
+        origin = f"{LIBRARIES[library][library]}'s: {reason}" if reason else f"torchaudio {_get_version(library)}'s own"
+        yield f"torchaudio.{' and '.join(FILES)} are {origin}"
 
 
 def install_from_environment() -> None:
@@ -147,7 +160,7 @@ class Finder:
         self.modules: dict[str, str] = {}
 
     @property
-    def roots(self) -> set[str]:
+    def libraries(self) -> set[str]:
         """Names of the replaced libraries."""
         return {name for name, modules in LIBRARIES.items() if modules.keys() <= self.modules.keys()}
 
@@ -344,15 +357,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         print(message, end="", file=sys.stderr)
         sys.exit(2)
     for name in names:
-        is_installed = importlib.util.find_spec(name) is not None
-        for theirs, ours in LIBRARIES[name].items():
-            verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
-            verb = "has the extractors of" if _is_overlaid(theirs) else verb
-            print(f"kaldi_standins: {theirs} {verb} {ours}", file=sys.stderr)
-        if is_installed and name == "torchaudio":
-            reason = find_audio_problem()
-            origin = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
-            print(f"kaldi_standins: torchaudio.{' and '.join(FILES)} are {origin}", file=sys.stderr)
+        for sentence in _describe_replacement(name):
+            print(f"kaldi_standins: {sentence}", file=sys.stderr)
     program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
     try:

@@ -125,20 +125,20 @@ class _Compiled:
 
 
 _compiled = _Compiled()
-_names: dict[Any, str] = {}
+_attribute_names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
     """Return the name of the attribute of ``_compiled`` that holds the module for these arguments. Add it if needed."""
     key = feature, tuple(options.items()), device
-    if (key, vtln_warp) not in _names:
+    if (key, vtln_warp) not in _attribute_names:
         module = _get_module(*key)
         if vtln_warp != 1 and isinstance(module, MelFeature):
             module = module._copy_for_warp(vtln_warp)
-        name = f"{feature}{len(_names)}"
+        name = f"{feature}{len(_attribute_names)}"
         setattr(_compiled, name, module)
-        _names[key, vtln_warp] = name
-    return _names[key, vtln_warp]
+        _attribute_names[key, vtln_warp] = name
+    return _attribute_names[key, vtln_warp]
 
 
 # torch.compile runs this function while it compiles, instead of tracing it. A compiler's constant cannot be a module,

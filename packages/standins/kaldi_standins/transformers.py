@@ -38,7 +38,9 @@ __all__ = [
 
 Extractor = TypeVar("Extractor")
 # Features of the current call's utterances, in the order in which the original requests them.
-_ready: contextvars.ContextVar[Iterator[Any] | None] = contextvars.ContextVar("ready", default=None)
+_computed_features: contextvars.ContextVar[Iterator[Any] | None] = contextvars.ContextVar(
+    "computed_features", default=None
+)
 
 
 @functools.lru_cache(maxsize=16)
@@ -47,7 +49,7 @@ def _get_fbank(settings: FbankSettings, device: torch.device) -> Fbank:
 
 
 def _list_utterances(raw_speech: Any) -> list[Any] | None:
-    """Return the utterances of a call as float32 arrays (T,), or None if one is neither (T,) nor (channels, T).
+    """Return the utterances of a call as float32 arrays (T,). Return None if a shape is not (T,) or (channels, T).
 
     ``raw_speech`` is one utterance, or a list or array of utterances. Of several channels, the first is returned.
     """
@@ -78,11 +80,11 @@ class _Extractor:
         computed = (
             None if utterances is None else iter(self._compute_features(utterances, torch.device(device or "cpu")))
         )
-        token = _ready.set(computed)
+        token = _computed_features.set(computed)
         try:
             result = super().__call__(raw_speech, *arguments, **keywords)  # type: ignore[misc]
         finally:
-            _ready.reset(token)
+            _computed_features.reset(token)
         return result if device is None or keywords.get("return_tensors") != "pt" else result.to(device)
 
     def _compute_features(self, utterances: list[Any], device: torch.device) -> list[Any]:
@@ -103,7 +105,7 @@ class _Extractor:
         Outside of a call, compute the features of ``waveform``. Within a call, leave waveforms that are not mono, not
         floats or too short to the original.
         """
-        computed = _ready.get()
+        computed = _computed_features.get()
         if computed is None:
             return self._compute_features([np.asarray(waveform, np.float32).reshape(-1)], torch.device("cpu"))[0]
         features = next(computed)

@@ -418,7 +418,7 @@ def test_first_call_can_be_traced_differentiated_or_exported(transform: str) -> 
 def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -> None:
     torch._dynamo.reset()
     compliance._get_module.cache_clear()
-    compliance._names.clear()
+    compliance._attribute_names.clear()
     graphs = 0
 
     def count(graph: torch.fx.GraphModule, _: Any) -> Any:

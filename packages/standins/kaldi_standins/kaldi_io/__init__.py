@@ -136,8 +136,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     Args:
         file: a name, which may have a prefix ``ark:`` or ``scp:`` and an offset, or an open file in any mode.
         mode: "r", "w" or "a" for text, and "rb", "wb" or "ab" for bytes.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -176,8 +175,7 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
@@ -197,8 +195,7 @@ def read_vec_int_ark(
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
@@ -214,12 +211,13 @@ def read_vec_int_ark(
 def read_vec_int_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over a script file's integer vectors (:func:`read_vec_int_ark`). Ranges are as in :func:`read_mat_scp`.
+    """Iterate over the vectors of integers that a script file names.
+
+    For the types of the vectors, see :func:`read_vec_int_ark`. For ranges, see :func:`read_mat_scp`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a vector of integers.
@@ -237,11 +235,10 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the vector cannot be opened or read.
+        ArkError: the file cannot be opened, or the object is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -254,12 +251,13 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over a script file's float vectors (:func:`read_vec_flt_ark`). Ranges are as in :func:`read_mat_scp`.
+    """Iterate over the float vectors that a script file names.
+
+    For the types of the vectors, see :func:`read_vec_flt_ark`. For ranges, see :func:`read_mat_scp`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a float vector.
@@ -279,8 +277,7 @@ def read_vec_flt_ark(
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
@@ -298,8 +295,7 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a float vector.
@@ -320,8 +316,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a matrix.
@@ -339,8 +334,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
@@ -358,8 +352,7 @@ def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a matrix.
@@ -379,8 +372,7 @@ def read_cnet_ark(
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is invalid.
@@ -398,8 +390,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 
     Args:
         file_: ``ark:`` or ``scp:``, followed by the name of the archive or script file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
@@ -423,8 +414,7 @@ def read_post_scp(
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a posterior.
@@ -444,8 +434,7 @@ def read_post_ark(
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
@@ -466,8 +455,7 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Returns:
         A list of pairs (index, value) for each frame.
@@ -491,8 +479,7 @@ def read_cntime_ark(
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is invalid.
@@ -510,8 +497,7 @@ def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = T
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened or read.
@@ -532,11 +518,10 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
         file_or_fd: name of a file, a command, or an open binary file, which stays open for more entries.
         v: int32 array of shape (size,).
         key: key of the entry. An empty key writes a single object.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file cannot be written, or cannot hold the key or value.
+        ArkError: the key or the value is invalid, or the file cannot be written.
 
     >>> import io, numpy as np
     >>> from kaldi_standins import kaldi_io
@@ -588,12 +573,12 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 
     Args:
         key: key of the entry.
-        mat: float32 or float64 array of shape (rows, columns).
+        mat: float32 or float64 matrix (rows, columns).
         ark_fout: binary file, whose name is written to the script file.
         scp_out: text file.
 
     Raises:
-        ArkError: a file cannot be written, or cannot hold the key or value.
+        ArkError: the key or the matrix is invalid, or a file cannot be written.
 
     >>> import io, numpy as np, tempfile
     >>> from kaldi_standins import kaldi_io
@@ -632,12 +617,11 @@ def read_segments_as_bool_vec(
         segments_file: name of a segments file, or an open binary file. Each line has an utterance, a recording, a start
             time and an end time in seconds.
         return_key: also return the name of the recording.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Returns:
-        A bool array (frames,), which is True in segments and ends with the last one. Times are rounded to frames. With
-        ``return_key``, a pair of the array and the name of the recording.
+        A bool array (frames,), which is True in segments and ends with the last segment. Times are rounded to frames.
+        With ``return_key``, a pair of the array and the name of the recording.
 
     Raises:
         FormatError: the file has no segments, a line of fewer than 4 fields, segments of several recordings, or times
@@ -698,16 +682,15 @@ def _read_mat_binary(fd: Any) -> Array:
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes each.
-    element_count = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
+    element_count = _parse_size(sizes[1:5]) * _parse_size(sizes[6:10])
     return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, element_count * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector (size,) from an open file, after the two bytes of the binary marker."""
     token, size = fd.read(3), fd.read(5)
-    return _decode_object(
-        _VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd
-    )
+    data = _read_exactly(fd, _parse_size(size[1:]) * _get_element_size(token))
+    return _decode_object(_VECTORS, token, size + data, fd)
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
@@ -716,7 +699,7 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
     header = fd.read(16)  # The minimum, the range, and the numbers of rows and columns.
-    rows, columns = _parse_int32(header[8:12]), _parse_int32(header[12:])
+    rows, columns = _parse_size(header[8:12]), _parse_size(header[12:])
     # A column of CM has 8 bytes of percentiles before the codes.
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
     return _decode_object(_MATRICES, token, header + _read_exactly(fd, size), fd)
@@ -732,7 +715,8 @@ def _read_mat_ascii(fd: Any) -> Array:
     return np.asarray(_MATRICES.read(BytesSource(b" ".join(lines), name=f"{get_stream_name(fd)} (matrix)")))
 
 
-def _parse_int32(data: bytes) -> int:
+def _parse_size(data: bytes) -> int:
+    """Decode a little-endian int32. Return 0 for a negative number, as in a damaged file."""
     return max(0, int.from_bytes(data, "little", signed=True))
 
 
@@ -927,7 +911,7 @@ def _write_object(object_codec: Codec[Any], file: FileOrName, value: Any, key: s
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
     data = b"".join(buffer)
-    if isinstance(file, io.BufferedIOBase):
+    if isinstance(file, io.BufferedIOBase):  # Faster than open_sink for small objects.
         check_writable(file)
         try:
             file.write(data)

@@ -30,10 +30,11 @@ class Options(OptionGroups):
 
         def __setattr__(self, name, value) -> None:
             self._check_name(name)
-            kind = self.__dataclass_fields__[name].type
-            converted = _CONVERTERS.get(kind, _copy_group)(value)
-            if not isinstance(converted, kind):
-                raise WrongOptionError(f"{type(self).__name__}.{name} must be of type {kind.__name__}, not {value!r}")
+            required = self.__dataclass_fields__[name].type
+            converted = _CONVERTERS.get(required, _copy_group)(value)
+            if not isinstance(converted, required):
+                name_of_type = required.__name__
+                raise WrongOptionError(f"{type(self).__name__}.{name} must be of type {name_of_type}, not {value!r}")
             vars(self)[name] = converted
 
     def __getstate__(self) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class ListedOptions(Options):
     """Base class of the options whose ``str()`` has one line for each option."""
 
     def __str__(self) -> str:
-        return "".join(_format_line(name, value) for name, value in vars(self).items())
+        return "".join(_format_option(name, value) for name, value in vars(self).items())
 
 
 class PitchExtractionBase(Options):
@@ -116,9 +117,11 @@ def _to_str(value: Any) -> str | None:
 
 
 def _to_int(value: Any) -> int | None:
-    """Convert an integer to int. Return None for other types, such as float, and for more than 32 bits."""
-    number = operator.index(value) if hasattr(value, "__index__") else None
-    return number if number is not None and -(2**31) <= number < 2**31 else None
+    """Convert an integer to int. Return None for other types, such as float, and for integers outside of int32."""
+    if not hasattr(value, "__index__"):
+        return None
+    number = operator.index(value)
+    return number if -(2**31) <= number < 2**31 else None
 
 
 def _to_float(value: Any) -> float | None:
@@ -134,8 +137,8 @@ _CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
 }
 
 
-def _format_line(name: str, value: Any) -> str:
-    """Return the lines of an option in :meth:`ListedOptions.__str__`, as kaldi_native_fbank prints them."""
+def _format_option(name: str, value: Any) -> str:
+    """Format an option, or a group of options in several lines, as kaldi_native_fbank prints it."""
     if isinstance(value, Options):
         return f"{name}: \n{value}\n" + "\n" * (name == "frame_opts")
     return f"{name}: {_format_value(int(value) if isinstance(value, bool) else value)}\n"

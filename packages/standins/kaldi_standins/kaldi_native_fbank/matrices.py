@@ -21,13 +21,13 @@ from kaldi_standins.kaldi_native_fbank.base import StreamError
 from kaldi_standins.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_standins.kaldi_native_fbank.plans import make_our_options
 
-SPLICED = SpliceOptions()
+DEFAULT_SPLICE_OPTIONS = SpliceOptions()
 
 
 def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
-    """Convert features to a float32 matrix (frames, dim), or raise :class:`FeatureError`.
+    """Convert features to a float32 matrix (frames, dim). Raise FeatureError if the array does not have two axes.
 
-    ``needed_by`` is the name of a function that refuses an empty matrix.
+    If ``needed_by`` is the name of a function, also raise FeatureError, with this name, for an empty matrix.
     """
     matrix = np.ascontiguousarray(features, np.float32)
     if matrix.ndim != 2 or (needed_by and not matrix.size):
@@ -39,7 +39,7 @@ def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
 def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
     """Compute the CMVN statistics (2, dim + 1) of features (frames, dim), like Kaldi's ``compute-cmvn-stats``.
 
-    The first row has the sums and the number of frames, and the second row the sums of squares.
+    The first row has the sums of the columns and the number of frames. The second row has the sums of squares and 0.
 
     Raises:
         FeatureError: the features are not a matrix, or have no columns.
@@ -59,7 +59,7 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
 
     Args:
         stats: statistics (2, dim + 1), as :func:`compute_cmvn_stats` returns them.
-        opts: the options. ``reverse`` undoes a normalization instead.
+        opts: the options. If ``opts.reverse`` is True, undo a normalization instead.
         feats: features (frames, dim).
 
     Returns:
@@ -109,7 +109,7 @@ class CmvnAccumulator:
 
     @property
     def stats(self) -> Doubles:
-        """Statistics (2, dim + 1): sums and count, then sums of squares."""
+        """Copy of the statistics (2, dim + 1), as of :func:`compute_cmvn_stats`. (0, 0) while ``dim`` is unknown."""
         stats: Doubles = self._stats.copy()
         return stats
 
@@ -117,7 +117,7 @@ class CmvnAccumulator:
         """Add the statistics of features (frames, dim).
 
         Raises:
-            FeatureError: the features are not a matrix, or the accumulated statistics have a different ``dim``.
+            FeatureError: the features are not a matrix or have no columns, or earlier features have another ``dim``.
         """
         self._add_stats(compute_cmvn_stats(feats))
 
@@ -133,7 +133,7 @@ class CmvnAccumulator:
         self._add_stats(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add_stats(self, stats: Doubles) -> None:
-        """Add statistics (2, dim + 1), or raise FeatureError if ``dim`` has changed."""
+        """Add statistics (2, dim + 1). Raise FeatureError if earlier statistics have a different shape."""
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
                 f"the frames have {stats.shape[1] - 1} columns, but the accumulated statistics have "
@@ -172,7 +172,7 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
     >>> splice_frames([[1.0, 2.0], [3.0, 4.0]]).shape
     (2, 14)
     """
-    opts = opts or SPLICED
+    opts = opts or DEFAULT_SPLICE_OPTIONS
     options = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
     matrix = _to_matrix(feats, "splice_frames")
     return splice_block(matrix, np.array([0, len(matrix)]), options)
@@ -226,7 +226,7 @@ class FeatureTransform:
         """Transform features (frames, dim), and return features (frames, output_dim).
 
         Raises:
-            FeatureError: the features have neither ``input_dim`` columns nor one column fewer.
+            FeatureError: the features have neither ``input_dim`` columns nor, for an offset, one column fewer.
         """
         return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 

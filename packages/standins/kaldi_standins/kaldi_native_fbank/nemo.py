@@ -23,7 +23,7 @@ def _make_tables(
 ) -> tuple[StftConfig, Floats, Floats]:
     """Return the STFT's configuration, its window (points,), and mel filters (points // 2 + 1, num_mel_bins).
 
-    The sampling rate and the edges of the filters are in Hz. The frame shift and length are in milliseconds.
+    ``points`` is the size of the FFT. Rates and frequencies are in Hz, and the frame shift and length in milliseconds.
     """
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size
@@ -60,7 +60,7 @@ class OnlineNemoFbank:
         self._rate: float = opts.samp_freq
         self._samples: Floats = np.empty(0, np.float32)
         self._start = 0  # Number of samples that were discarded before the first buffered sample.
-        self._finished = False
+        self._is_finished = False
 
     @property
     def dim(self) -> int:
@@ -74,7 +74,7 @@ class OnlineNemoFbank:
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames received so far, one for each whole frame shift, including discarded frames."""
+        """Number of whole frame shifts of audio received so far. Each has one frame, which may have been discarded."""
         return (self._start + len(self._samples)) // self._hop
 
     @property
@@ -84,7 +84,7 @@ class OnlineNemoFbank:
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
-        return self._finished and 0 <= frame == self.num_frames_ready - 1
+        return self._is_finished and 0 <= frame == self.num_frames_ready - 1
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
         """Add a chunk of audio: samples (T,) at the sampling rate ``samp_freq`` of the options, in Hz.
@@ -95,12 +95,12 @@ class OnlineNemoFbank:
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
-        check_chunk(sampling_rate, self._rate, self._finished)
+        check_chunk(sampling_rate, self._rate, self._is_finished)
         self._samples = np.concatenate((self._samples, samples))
 
     def input_finished(self) -> None:
         """Mark the audio as ended, after which no chunk is accepted."""
-        self._finished = True
+        self._is_finished = True
 
     def get_frames(self, frame_index: int, n: int, is_final: bool = False) -> tuple[Floats, int]:
         """Compute consecutive frames, and discard the audio before the first frame.
@@ -108,24 +108,24 @@ class OnlineNemoFbank:
         Args:
             frame_index: number of the first frame, counted from 0.
             n: number of frames.
-            is_final: True to compute the audio's last frame also from the samples after the last whole frame shift.
+            is_final: True to use the trailing samples for the last frame of the audio, after the audio has ended.
 
         Returns:
-            Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not
-            exceed ``buffered_capacity`` frames.
+            Features (n, dim), and the number of samples that were skipped at the start. This number is 0, unless ``n``
+            is ``buffered_capacity``, and trailing samples are used in place of as many samples at the start.
 
         Raises:
             OptionError: a frame is not available yet, or its audio was discarded. The error is also a ValueError.
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
-        first, end = frame_index * self._hop, (frame_index + n) * self._hop
+        first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Sample indices.
         if first < self._start or frame_index + n > self.num_frames_ready:
             oldest, last = self._start // self._hop, self.num_frames_ready - 1
             advice = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
             raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {advice}")
         if n == 0:
             return np.empty((0, self.dim), np.float32), 0
-        if is_final and self._finished and frame_index + n == self.num_frames_ready:
+        if is_final and self._is_finished and frame_index + n == self.num_frames_ready:
             end += self.num_trailing_samples
         offset = end - first - n * self._hop if n == self._capacity else 0
         self._samples, self._start = self._samples[first - self._start :], first

@@ -25,13 +25,13 @@ from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, make_plan, m
 
 Samples = Sequence[float] | npt.NDArray[Any]
 
-NOTHING = np.empty(0, np.float32)
+NO_SAMPLES = np.empty(0, np.float32)
 # Number of waiting frames from which chunks that complete single frames are computed, because these frames fill a SIMD
 # vector. Reading a frame also computes all waiting frames.
-TOGETHER = 16
+MAX_WAITING_FRAMES = 16
 # Energy of a chunk (sum of the squares of its samples) from which features are checked for NaN. With less energy in all
 # chunks, the energies of frames cannot overflow in single precision.
-LOUD = 1e20
+MAX_SAFE_ENERGY = 1e20
 # All objects of a process share one generator, because the original draws from the C library's rand().
 _noise = KaldiRandom()
 
@@ -67,7 +67,7 @@ class FrameStore:
         self._frames: list[Floats] = []
         self._discarded_count = 0  # Number of discarded frames.
         self._waiting_count = 0  # Number of frames whose audio is complete and that are not computed yet.
-        self._finished = False
+        self._is_finished = False
 
     def _compute_frames(self, *, final: bool = False) -> None:
         """Compute the waiting frames and store them. ``final`` is True at the end of the audio, for the last frames."""
@@ -79,7 +79,7 @@ class FrameStore:
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
-        return self._finished and frame == self.num_frames_ready - 1
+        return self._is_finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Floats:
         """Return the features (dim,) of ``frame``, counted from 0, without a copy.
@@ -116,7 +116,7 @@ class OnlineFeature(FrameStore):
     def _prepare_computation(self, opts: Any) -> None:
         """Set up the computation for ``opts``, which are of the type ``options_type``."""
         self._plan: Plan = make_plan(opts)
-        # Noise is drawn in the order of the chunks, so the computation of dithered frames is never deferred.
+        # Noise must be drawn in the order of the chunks, so the computation of dithered frames is never deferred.
         self._computes_at_once = self._plan.options.dither != 0
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
@@ -149,8 +149,8 @@ class OnlineFeature(FrameStore):
         length = len(waveform)
         if not length:
             return
-        if self._finished or sampling_rate != self._rate:
-            check_chunk(sampling_rate, self._rate, self._finished)
+        if self._is_finished or sampling_rate != self._rate:
+            check_chunk(sampling_rate, self._rate, self._is_finished)
         earlier_count, stream = self._waiting_count, self._stream
         try:
             samples = stream.history.append(waveform, length)
@@ -158,21 +158,21 @@ class OnlineFeature(FrameStore):
             # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
         self._waiting_count = waiting_count = stream.num_ready_frames
-        if not samples.dot(samples) < LOUD:
+        if not samples.dot(samples) < MAX_SAFE_ENERGY:
             self._computes_at_once = True  # Compute now, so that this call refuses a NaN.
-        if self._computes_at_once or waiting_count > earlier_count + 1 or waiting_count >= TOGETHER:
+        if self._computes_at_once or waiting_count > earlier_count + 1 or waiting_count >= MAX_WAITING_FRAMES:
             self._compute_frames()
 
     def input_finished(self) -> None:
         """Mark the audio as ended. With ``snip_edges=False``, this adds the last frames."""
-        if not self._finished:
+        if not self._is_finished:
             self._compute_frames(final=True)
-        self._finished = True
+        self._is_finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store the waiting frames, and if ``final``, also the last frames. Raise StreamError for a NaN."""
+        """Compute and store waiting frames, and if ``final``, the last frames. Raise StreamError for a NaN."""
         if final:
-            features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
+            features = self._stream.advance(NO_SAMPLES, True, seeds=_noise.frame_seeds)
         else:
             features = self._stream.compute_next_frames(self._waiting_count, _noise.frame_seeds)
         self._waiting_count = 0
@@ -187,12 +187,12 @@ class OnlineFeature(FrameStore):
             self._frames.extend(features)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Apply the feature's last step to new frames (frames, dim), and return them. By default, there is no step."""
+        """Return new frames (frames, dim) after a last step of the computation, by default unchanged."""
         return features
 
 
 def check_options(owner: object, opts: Any, expected_class: type[Any]) -> Any:
-    """Return ``opts``, or raise :class:`WrongOptionError`, which names ``owner``, if it has a different class."""
+    """Return ``opts``. If they are not of ``expected_class``, raise WrongOptionError, which names the owner's class."""
     if not isinstance(opts, expected_class):
         raise WrongOptionError(f"{type(owner).__name__} takes {expected_class.__name__}, not {type(opts).__name__}")
     return opts
@@ -231,16 +231,16 @@ class OnlineFbank(OnlineFeature):
         values = opts.flatten()
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
         self._has_linear_bins = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
-        self._floor, self._log = 1.0 if opts.mel_opts.htk_mode else 0.0, opts.use_log_fbank
-        self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
+        self._min_energy = np.float32(1.0 if opts.mel_opts.htk_mode else 0.0)
+        self._takes_log, self._floors_at_eps, self._eps = opts.use_log_fbank, opts.use_log_floor, np.float32(opts.eps)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Floor mel energies and take their logarithm if the plan leaves them linear, and return (frames, dim)."""
+        """Return new frames (frames, dim). If the plan leaves mel energies linear, apply ``htk_mode`` and the log."""
         if self._has_linear_bins:
-            bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
-            np.maximum(bins, np.float32(self._floor), out=bins)
-            if self._log:
-                np.log(np.maximum(bins, self._eps) if self._log_floor else bins + self._eps, out=bins)
+            energies = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
+            np.maximum(energies, self._min_energy, out=energies)
+            if self._takes_log:
+                np.log(np.maximum(energies, self._eps) if self._floors_at_eps else energies + self._eps, out=energies)
         return features
 
 

@@ -28,7 +28,7 @@ def _make_class(name: str, text: str, our_type: type[Any], *fields: Field, base:
 
 
 def _make_feature_class(name: str, our_type: type[Any], *fields: Field, base: type = ListedOptions) -> Any:
-    return _make_class(name, f"Options of :class:`Online{name[:-7]}`.", our_type, *fields, base=base)
+    return _make_class(name, f"Options of :class:`Online{name.removesuffix('Options')}`.", our_type, *fields, base=base)
 
 
 FrameExtractionOptions = _make_class(

@@ -103,18 +103,18 @@ class OnlinePitch(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
-            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError. For a
-                NaN or an infinity, the next access to frames raises it.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError. If the
+                chunk contains a NaN or an infinity, the next access to frames raises this error.
             StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
-        check_chunk(sampling_rate, self._rate, self._finished)
+        check_chunk(sampling_rate, self._rate, self._is_finished)
         self._chunks.append(samples.astype(np.float32))
         self._is_current = False
 
     def input_finished(self) -> None:
         """Mark the audio as ended, so that the features of all frames are final."""
-        self._finished, self._is_current = True, False
+        self._is_finished, self._is_current = True, False
 
     def _update_frames(self) -> None:
         """Compute all frames again if a chunk was added or the audio has ended since the last computation."""
@@ -132,15 +132,16 @@ class OnlinePitch(FrameStore):
         tracks = [
             analysis.compute_features(lattice.slice_frames(0, count))
             for lattice, count, is_end in trace_online_paths(analysis, self._tracking)
-            if is_end == self._finished
+            if is_end == self._is_finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
-        ready_count = len(track)
+        track_length = len(track)
         # Before the audio ends, the frames of the normalization's right context are not ready.
-        context = 0 if self._finished else max(0, options.normalization_right_context)
-        count = max(0, ready_count - context + options.delay) if ready_count else 0
+        context = 0 if self._is_finished else max(0, options.normalization_right_context)
+        ready_count = max(0, track_length - context + options.delay) if track_length else 0
         noise = (
-            draw_standard_normal(np.empty(ready_count, np.float32), KaldiRandom()) if options.add_delta_pitch else None
+            draw_standard_normal(np.empty(track_length, np.float32), KaldiRandom()) if options.add_delta_pitch else None
         )
         features: Floats = compute_undelayed_features(track, noise, options)
-        return features[np.clip(np.arange(count) - options.delay, 0, None)]
+        # Frame i of the result is frame i - delay of the undelayed features, and at least frame 0.
+        return features[np.clip(np.arange(ready_count) - options.delay, 0, None)]

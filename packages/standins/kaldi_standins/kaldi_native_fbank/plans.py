@@ -51,6 +51,7 @@ def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) ->
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
     values["allow_empty_bins"] = values.get("is_librosa", False)
+    # A plan can only take Kaldi's logarithm. OnlineFbank takes any other logarithm of the plan's linear energies.
     values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
     if options_class is RawAudioSamplesOptions:
         # Raw frames need no FFT, but a plan refuses an odd number of samples unless the FFT is padded.
@@ -128,7 +129,7 @@ def make_frame_options(values: dict[str, Any]) -> ours.FrameOptions:
 
 
 def _rename_frame_options(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options in ``values`` for the sizes of frames and of the FFT, under kaldi-compat's names."""
+    """Return the options that determine the sizes of frames and of the FFT, by kaldi-compat's names."""
     return {
         "sample_frequency": values["samp_freq"],
         "frame_length": values["frame_length_ms"],

@@ -117,9 +117,8 @@ class StftResult:
 def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     """Return a copy of a configuration, and its window (n_fft,), which is padded with ones at the end.
 
-    Raises:
-        OptionError: the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is odd, or ``hop_length`` is
-            not positive.
+    Raise OptionError if the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is not positive and even,
+    or ``hop_length`` is not positive.
     """
     require(config.n_fft % 2 == 0 and config.n_fft > 0, f"n_fft should be even. Given: {config.n_fft}")
     require(config.hop_length > 0, f"hop_length must be positive, not {config.hop_length}")
@@ -141,10 +140,8 @@ def compute_spectra(
     """Compute the complex spectrum of each whole frame of ``samples`` (T,), and return (frames, n_fft // 2 + 1).
 
     ``config`` and ``window`` (n_fft,) come from :func:`check_config`. ``config`` selects padding and normalization. If
-    ``max_frames`` is not None, only the first ``max_frames`` frames are computed.
-
-    Raises:
-        AudioError: the audio with its padding is shorter than a frame, or empty audio cannot be padded.
+    ``max_frames`` is not None, only the first ``max_frames`` frames are computed. Raise AudioError if the audio with
+    its padding is shorter than a frame, or is empty and cannot be padded.
     """
     if config.center:
         samples = _pad_samples(samples, config.n_fft // 2, config.pad_mode)
@@ -163,9 +160,9 @@ def compute_spectra(
 
 
 def _pad_samples(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio (T,) with ``size`` more samples at each end, by a ``pad_mode`` in ``PADDING`` or else zeros.
+    """Return audio (T,) with ``size`` more samples at each end: zeros, or repeated samples if ``mode`` is in PADDING.
 
-    Raise :class:`AudioError` if the audio is empty, and ``mode`` would repeat its samples.
+    Raise :class:`AudioError` if there are no samples to repeat.
     """
     if mode in PADDING:
         if not len(samples):
@@ -197,7 +194,7 @@ class Stft:
         """Compute the spectra of audio (T,).
 
         Raises:
-            AudioError: the audio with its padding is shorter than a frame, or empty audio cannot be padded.
+            AudioError: the audio with its padding is shorter than a frame, or is empty and cannot be padded.
         """
         result = compute_spectra(self._config, self._window, to_samples(input).astype(np.float32, copy=False))
         return StftResult(result.real.ravel(), result.imag.ravel(), len(result))

@@ -60,8 +60,7 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
     Args:
         rxfilename: location of the blob, such as ``blobs.ark:20``. A range such as ``[0:9]`` at the end selects bytes,
             counted from 0, both ends included. A last index of -1 means the last byte, and ``[:]`` all bytes.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the object cannot be opened or read, or the range is outside the blob.

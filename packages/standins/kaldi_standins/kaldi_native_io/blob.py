@@ -26,8 +26,7 @@ class BlobCodec(Codec[bytes]):
     def read_slice(self, source: Source, first: int, last: int) -> bytes:
         """Read the bytes ``first`` to ``last`` (included) of a blob, counted from 0. A ``last`` of -1 is the last byte.
 
-        Raises:
-            RangeError: the range is outside the blob.
+        Raise RangeError if the range is empty, or is not within the blob.
         """
         size = self._read_size(source, read_marker(source))
         end = size - 1 if last == -1 else last

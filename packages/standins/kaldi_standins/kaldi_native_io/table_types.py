@@ -44,8 +44,7 @@ def make_reading_function(row: Row) -> Callable[..., Any]:
 
     Args:
         rxfilename: location of the object, such as ``a.ark:123``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the object cannot be opened or read.

@@ -55,8 +55,7 @@ class SequentialTableReader(Table):
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the table cannot be opened, an object cannot be read, or there is no current entry.
@@ -135,8 +134,7 @@ class SequentialTableReader(Table):
     def _get_entry(self) -> tuple[str, Callable[[], Any]]:
         """Return the key of the current entry, and the function that loads its value.
 
-        Raises:
-            TableError: the reader is closed, all entries have been read, or an earlier read failed.
+        Raise TableError if the reader is closed, all entries have been read, or an earlier read failed.
         """
         self._check_open()
         if self._current is None and self.done:
@@ -150,8 +148,7 @@ class RandomAccessTableReader(Table):
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the table cannot be opened, an object cannot be read, or a key is not in the table.
@@ -189,8 +186,7 @@ class TableWriter(Table):
 
     Args:
         wspecifier: the table, such as ``ark,scp:feats.ark,feats.scp``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         TableError: the table cannot be opened or written, or cannot hold a key or value.

@@ -71,8 +71,7 @@ class _Array:
 
         Args:
             rxfilename: location of the object, such as ``feats.ark:123``. A range ``[0:9]`` has ten rows or elements.
-            pipes: False to refuse commands.
-            network: False to refuse URLs.
+            pipes, network: False to refuse commands and URLs, respectively.
 
         Raises:
             TableError: the object cannot be opened or read.
@@ -92,8 +91,7 @@ class _Array:
         Args:
             wxfilename: path of the file, ``-`` for standard output, or a command that starts with ``|``.
             binary: True for Kaldi's binary format, False for text.
-            pipes: False to refuse commands.
-            network: False to refuse URLs.
+            pipes, network: False to refuse commands and URLs, respectively.
 
         Raises:
             TableError: the file cannot be written.
@@ -202,8 +200,7 @@ class MatrixShape:
 
         Args:
             rxfilename: location of the matrix, such as ``feats.ark:123``.
-            pipes: False to refuse commands.
-            network: False to refuse URLs.
+            pipes, network: False to refuse commands and URLs, respectively.
 
         Raises:
             TableError: the object cannot be opened or read, or is not a matrix.

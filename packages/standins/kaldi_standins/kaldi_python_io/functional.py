@@ -22,8 +22,7 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
 
     Args:
         file: path, with an optional offset or range (``a.ark:123[0:9]``), or a command that ends in ``|``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened, or does not hold a matrix.

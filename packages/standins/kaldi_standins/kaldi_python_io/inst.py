@@ -61,8 +61,7 @@ def parse_scps(
             line ends in the word ``|``, otherwise a list of strings.
         num_tokens: number of words of a line, including the key. A number below 2 allows any number of words.
         restrict: True to refuse lines that have only a key.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be read, a line has a wrong number of words, or a key is repeated.
@@ -142,8 +141,7 @@ class ScriptReader(Reader):
     Args:
         ark_scp: the script file, ``-``, or a command with ``|``.
         matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the script file cannot be read or repeats a key, or an object cannot be read.
@@ -182,8 +180,7 @@ class SequentialReader:
     Args:
         ark_or_pipe: the archive, ``-``, or a command with ``|``.
         matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
@@ -229,8 +226,7 @@ class Writer:
     Args:
         ark_path: the archive, or ``-`` for the standard output.
         scp_path: the script file, or None. It is not written, with a warning, if the archive is a stream or a command.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Attributes:
         ark_file: binary file object.
@@ -302,8 +298,7 @@ class ArchiveWriter(Writer):
         ark_path: see :class:`Writer`.
         scp_path: see :class:`Writer`.
         matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: a file cannot be opened or written, or cannot hold the key or value.

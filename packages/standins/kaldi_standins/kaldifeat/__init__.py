@@ -94,10 +94,10 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute filters (fft_bins, num_mel_bins). As in HTK, filter 0 loses its first weight unless low_freq=0."""
+        """Compute filters (fft_bins, num_mel_bins). Unless low_freq=0, set filter 0's first nonzero weight to 0."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
-            weights[weights[:, 0].nonzero()[:1], 0] = 0.0  # The first weight that is not 0.
+            weights[weights[:, 0].nonzero()[:1], 0] = 0.0
         return weights
 
 
@@ -120,11 +120,12 @@ _IN_HTK_MODE: dict[type[SpectralFeature], type[SpectralFeature]] = {
 }
 
 
-def _make_feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
-    """Create the feature ``kind``, or its variant for ``htk_mode``, with the options and on the device of ``opts``."""
+def _make_feature(feature_type: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
+    """Create a feature, or its variant for ``htk_mode``, with the options and on the device of ``opts``."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
-        kind = _IN_HTK_MODE[kind]
-    return kind(opts.to_our_options()).to(opts.device)._trust_scale()  # Like kaldifeat, accept samples on any scale.
+        feature_type = _IN_HTK_MODE[feature_type]
+    feature = feature_type(opts.to_our_options()).to(opts.device)
+    return feature._trust_scale()  # Like kaldifeat, accept samples on any scale.
 
 
 class OfflineFeature(nn.Module):

@@ -22,7 +22,10 @@ ENERGY = ("use_energy", "energy_floor", "raw_energy")
 def _make_feature_options(
     name: str, our_type: type[Any], *names: str, base: type = FeatureOptions, groups: int = 2
 ) -> Any:
-    """Make a feature's options class from the last ``groups`` of _GROUPS and the options ``names`` of ``our_type``."""
+    """Create the options class of the feature ``name``.
+
+    The class has the last ``groups`` groups of ``_GROUPS``, the options ``names`` of ``our_type``, and the device.
+    """
     fields = [*_GROUPS[-groups:], *make_fields(our_type, *names), _DEVICE]
     return make_options_class(
         f"{name}Options", base, f"Options of :class:`~kaldi_standins.kaldifeat.{name}`.", our_type, *fields

@@ -18,10 +18,8 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
     """Read a binary object, and return its bytes with the byte order of all numbers reversed.
 
     The object is a float matrix or vector, a compressed matrix or a vector of integers in the byte order ``order``. The
-    result is writable, because arrays that are read from it are views.
-
-    Raises:
-        ArkError: the object is truncated, has an invalid size, or has a kind without a big-endian form.
+    result is writable, because arrays that are read from it are views. Raise ArkError if the object is truncated, has
+    an invalid size, or has a kind without a big-endian form.
     """
     swapper = _Swapper(source, order)
     swapper.copy_bytes(2)  # The binary marker.
@@ -34,7 +32,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
             source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
         if token == b"CM2":
             swapper.swap_numbers("u2", rows * columns)
-        else:
+        else:  # CM has four percentiles for each column. Each value of CM and CM3 has one byte.
             swapper.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
             swapper.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
@@ -43,7 +41,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
         for _ in range(2 if token[1:] == b"M" else 1):
             count *= swapper.swap_sized_integer()
         swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", count)
-    else:
+    else:  # A vector of integers.
         for _ in range(swapper.swap_sized_integer()):
             swapper.swap_sized_integer(negative=True)
     return bytearray().join(swapper.chunks)
@@ -62,7 +60,7 @@ class _Swapper:
         self.chunks.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
-        """Read ``count`` numbers of ``dtype``, such as "f4", append them byte-swapped, and return the first two."""
+        """Read ``count`` numbers of ``dtype``, such as "f4", and append them byte-swapped. Return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
         self.chunks.append(values.byteswap().tobytes())
         first_values: list[Any] = values[:2].tolist()

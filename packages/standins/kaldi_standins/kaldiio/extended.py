@@ -77,10 +77,8 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     """Return the function that writes objects in the format that kaldiio's argument ``write_function`` selects.
 
     ``name`` is "soundfile", "numpy" or "pickle" in lower or upper case. ``options`` are arguments of
-    ``soundfile.write``, where the default format is WAV, ``numpy.save`` or ``pickle.dumps``.
-
-    Raises:
-        SpecifierError: the name is not supported.
+    ``soundfile.write``, ``numpy.save`` or ``pickle.dumps``. By default, soundfile writes WAV files. Raise
+    SpecifierError if the name is not supported.
     """
     lower_name = name.lower() if isinstance(name, str) else None
     if lower_name == "soundfile":

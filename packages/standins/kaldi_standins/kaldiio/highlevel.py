@@ -29,8 +29,7 @@ class WriteHelper:
         wspecifier: the table.
         compression_method: compression method of matrices, from 1 to 7. None for no compression.
         write_function: "soundfile", "numpy" or "pickle": see :func:`~kaldi_standins.kaldiio.matio.save_ark`.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Attributes:
         compression_method, write_function: the arguments.
@@ -102,8 +101,7 @@ class ReadHelper:
     Args:
         wspecifier: an rspecifier, which kaldiio calls ``wspecifier``.
         segments: a segments file that cuts the recordings of a script file. None reads whole objects.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the table cannot be opened, or an entry cannot be read.

@@ -75,8 +75,7 @@ def load_mat(
         ark_name: an rxfilename.
         endian: byte order of binary objects, "<" or ">".
         fd_dict: ignored. kaldiio uses this argument as a cache of open files.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the object cannot be opened or read.
@@ -102,8 +101,7 @@ def load_ark(
     Args:
         fname: name of the archive, a command, or an open binary file.
         endian: byte order of binary objects, "<" or ">".
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
@@ -136,8 +134,7 @@ def load_scp(
         segments: name of a segments file, to map segments to ``(rate, samples)``. ``endian`` and ``max_cache_fd`` are
             then ignored. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
@@ -234,8 +231,7 @@ def save_ark(
             values by :func:`numpy.save`, and "pickle" writes plain values and arrays. Only kaldiio and this module
             can read these three formats.
         write_kwargs: arguments of the function that ``write_function`` names, such as ``{"format": "flac"}``.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: a key or value cannot be written, a file cannot be opened or written, or ``scp`` is given, but
@@ -298,8 +294,7 @@ def save_mat(
         array: array, or audio ``(rate, samples)``.
         endian: byte order, "<" or ">".
         compression_method: compression method of matrices, from 1 to 7. None for no compression.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened or written, or the value cannot be written.
@@ -482,13 +477,7 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
         if segment.channel is not None:  # In contrast to kaldiio, a fifth field selects a channel.
-            if segment.channel >= samples[:1].size:  # One sample of all channels has one number for each channel.
-                raise RangeError(
-                    f"is from channel {segment.channel}, but {segment.recording} has only {samples[:1].size} "
-                    f"channel{'s' * (samples[:1].size > 1)}, and channels count from 0: correct the fifth field",
-                    key=key,
-                )
-            samples = samples.reshape(len(samples), -1)[:, segment.channel]
+            samples = _select_channel(samples, segment, key)
         if segment.start * rate >= len(samples):
             message = (
                 f"starts at {segment.start:g} s, after the end of {segment.recording}: correct the times of the segment"
@@ -505,6 +494,21 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_last": None}
+
+
+def _select_channel(samples: Any, segment: Any, key: str) -> Any:
+    """Return the channel (T,) of a segment. ``samples`` of the recording have the shape (T,) or (T, channels).
+
+    Raise RangeError, which names the ``key`` of the segment, if the recording lacks the channel.
+    """
+    channel_count = samples[:1].size  # One sample of all channels has one number for each channel.
+    if segment.channel >= channel_count:
+        raise RangeError(
+            f"is from channel {segment.channel}, but {segment.recording} has only {channel_count} "
+            f"channel{'s' * (channel_count > 1)}, and channels count from 0: correct the fifth field",
+            key=key,
+        )
+    return samples.reshape(len(samples), -1)[:, segment.channel]
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
@@ -575,7 +579,10 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
 
 
 def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:
-    """Read an object, or the slices of an array, from an open binary file, at ``offset`` if it is not None."""
+    """Read an object from an open binary file, and return its part ``slices``.
+
+    If ``offset`` is None, read at the current position. If ``slices`` is None, return the whole object.
+    """
     if offset is not None:
         fd.seek(offset)
     value = read_kaldi(fd, endian)

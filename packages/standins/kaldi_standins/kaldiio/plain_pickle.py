@@ -30,8 +30,7 @@ _CONTAINERS = (list, tuple, set, frozenset)
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     """Write the tag ``PKL`` and the pickle of a plain value. ``options`` are keyword arguments of ``pickle.dumps``.
 
-    Raises:
-        FormatError: the value is not plain, or the protocol is 0 or 1, so :func:`read_pickle` would refuse the pickle.
+    Raise FormatError if :func:`read_pickle` would refuse the value, or the protocol, which must be at least 2.
     """
     _check_plain(value)
     data = pickle.dumps(value, **dict(options))
@@ -62,10 +61,9 @@ def _check_plain(value: Any) -> None:
 
 
 def read_pickle(source: Source) -> Any:
-    """Read the pickle at the current position. No code that the pickle names is run.
+    """Read the plain value of the pickle at the current position. No code that the pickle names is run.
 
-    Raises:
-        FormatError: the pickle is invalid, or a value is not plain: see the start of this module.
+    Raise FormatError if the pickle is invalid, or a value is not plain. The start of this module lists plain values.
     """
     start = source.tell()
     try:
@@ -167,12 +165,13 @@ class _Reader:
         return value
 
     def _charge_sizes(self, values: Any) -> Any:
-        """Add the sizes of ``values``, which will be copied or hashed, to the total, and return ``values``.
+        """Add the lengths of ``values`` that will be copied or hashed to the total, and return ``values``.
 
         Raise FormatError if the total is too large for the bytes read, as in a pickle that would fill the memory.
         """
         for value in values:
             self._charged_size += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
+        # Arrays charge their data once, or in protocol 2 twice, as text and as bytes. The limit leaves a margin.
         if self._charged_size > 4 * (self._source.tell() - self._start) + 1000:
             raise FormatError(
                 "a pickle repeats its values so often that it could fill the memory: check where the file comes from"
@@ -243,9 +242,7 @@ class _Reader:
     def _run_without_number(self, code: bytes) -> None:
         """Run an instruction that no number follows.
 
-        Raises:
-            FormatError: the instruction is not supported or names an unsupported function or class, or the pickle is
-                damaged.
+        Raise FormatError if the pickle is damaged, or the instruction, or a function that it names, is not supported.
         """
         stack, push = self._stack, self._stack.append
         if code == pickle.MARK:

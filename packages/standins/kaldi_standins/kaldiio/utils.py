@@ -26,10 +26,9 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     """Open a file, ``-`` (standard input or output) or a command with ``|``. Only the result for a file can seek.
 
     Args:
-        name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
+        name: the name, or an open file, which is returned. With "b" in the mode, the buffer of a text file is returned.
         mode: "r", "w" or "a", with "b" for binary.
-        pipes: False to refuse commands.
-        network: False to refuse URLs.
+        pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
         ArkError: the file cannot be opened.

@@ -30,8 +30,8 @@ from kaldi_standins.kaldiio.extended import find_extended_reader, make_extended_
 from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
 
 _MAX_TAG_BYTES = 6  # Number of bytes of "AUDIO", the longest tag, and of the byte after the tag.
-_FIRST_LOOK = 1 << 12  # Number of bytes that are read ahead at first, to recognize an object in text.
-_WHOLE_NUMBERS = b"+-0123456789 \t["  # Bytes of a text vector of whole numbers before its closing bracket.
+_FIRST_PEEK_BYTES = 1 << 12  # Number of bytes that are read ahead at first, to recognize an object in text.
+_WHOLE_NUMBER_BYTES = b"+-0123456789 \t["  # Bytes of a text vector of whole numbers before its closing bracket.
 
 
 class KaldiioCodec(AnyCodec):
@@ -85,8 +85,8 @@ class KaldiioCodec(AnyCodec):
         if (source.tell() == 0 and not _peek_until(source, b"\n").strip()) or not source.peek(1):
             source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.
         kind, _ = detect_kind(source)
-        if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
-            if not _peek_until(source, b"]").translate(None, _WHOLE_NUMBERS):
+        if kind == "vector" and source.peek(_FIRST_PEEK_BYTES).lstrip().startswith(b"["):
+            if not _peek_until(source, b"]").translate(None, _WHOLE_NUMBER_BYTES):
                 integers = PlainIntVectorCodec().read_body(source, False)
                 skip_line_end(source)
                 return integers
@@ -131,7 +131,7 @@ class KaldiioCodec(AnyCodec):
 
 def _peek_until(source: Source, stop: bytes) -> bytes:
     """Return the bytes before the first byte ``stop``, or all remaining bytes, without consuming them."""
-    size = _FIRST_LOOK
+    size = _FIRST_PEEK_BYTES
     while stop not in (head := source.peek(size)) and len(head) == size:
         size *= 4
     return head.partition(stop)[0]
@@ -140,7 +140,7 @@ def _peek_until(source: Source, stop: bytes) -> bytes:
 def format_array(array: npt.NDArray[Any], digit: str = "") -> bytes:
     """Format a vector or matrix in text as kaldiio does. ``digit`` is the format of a number, such as ".12g".
 
-    By default, numbers have as many digits as their exact values need.
+    By default, numbers have the digits that ``str`` writes for the number in double precision.
     """
     if array.ndim == 1:
         return f" [ {_format_row(array, digit)}]\n".encode("ascii")
@@ -158,13 +158,10 @@ def get_codec(endian: str) -> KaldiioCodec:
 
 
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
-    """Load an object with a range that Kaldi's rules refuse, and cut out the range by kaldiio's rules.
+    """Load the range of an object by kaldiio's rules, after ``kaldi_error`` was raised for the range by Kaldi's rules.
 
-    ``load`` is called with the rxfilename without its range, and returns the object. ``kaldi_error`` is Kaldi's error.
-
-    Raises:
-        ArkError: the object cannot be opened or read. ``kaldi_error`` is raised if there is no
-            range by kaldiio's rules, or the object does not have it.
+    ``load`` is called with the rxfilename without its range, and returns the object. Raise ``kaldi_error`` if
+    ``rxfilename`` does not end with a range by kaldiio's rules, or the object cannot be sliced by the range.
     """
     name, bracket, range_text = rxfilename.rstrip().removesuffix("]").rpartition("[")
     slices = parse_slices(range_text) if bracket and rxfilename.rstrip().endswith("]") else None
@@ -173,7 +170,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: A
     value = load(name)
     try:
         return cut_slices(value, slices)
-    except (IndexError, TypeError):
+    except (IndexError, TypeError, ValueError):  # Too many axes, an object without axes, or a step of 0.
         raise kaldi_error from None
 
 
@@ -221,12 +218,12 @@ def parse_slices(range_text: str) -> tuple[slice, ...] | None:
 
 
 def cut_slices(value: Any, slices: tuple[slice, ...]) -> Any:
-    """Cut ``slices`` out of an array, or out of the samples of audio ``(rate, samples)``, and return the result."""
+    """Return the part ``slices`` of an array, or audio ``(rate, samples)`` with this part of its samples."""
     return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 
 def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
-    """Return True for audio ``(rate, samples)``, and False for arrays and for named tuples (training examples)."""
+    """Return True for audio ``(rate, samples)``, a plain tuple. Training examples are named tuples, so return False."""
     return type(value) is tuple
 
 

@@ -85,11 +85,9 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
-    """Write samples, int16 or uint8, as a WAV file. ``rate`` is the sampling rate in Hz, which is rounded down.
+    """Write int16 or uint8 samples (T,) or (T, channels) as a WAV file. ``rate`` in Hz is rounded down.
 
-    Raises:
-        FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
-            channels)``, or do not fit into a WAV file with this rate.
+    Raise FormatError if the samples have another type or shape, or do not fit into a WAV file with this rate.
     """
     samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
@@ -112,9 +110,9 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the current position: uint8 samples if they are linear with up to 8 bits, else int16.
+    """Read the rate and samples of the wave file at the current position.
 
-    If samples are not linear, or have more than 16 bits, soundfile decodes them to float64.
+    Linear samples of up to 8 bits become uint8, and of up to 16 bits int16. soundfile decodes all others to float64.
 
     Raises:
         ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
@@ -125,8 +123,8 @@ def read_audio(source: Source) -> Audio:
     # Without a valid size in the RIFF header, the audio extends to the end of the source.
     size = int.from_bytes(source.peek(8)[4:], "little")
     remaining = source.count_remaining()
-    is_known = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
-    return decode_audio(source.read(size + 8) if is_known else source.read_rest(), source)
+    is_valid = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
+    return decode_audio(source.read(size + 8) if is_valid else source.read_rest(), source)
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
@@ -149,10 +147,10 @@ def _detect_format(source: Source) -> tuple[int, int]:
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
-    """Read linear samples of type ``dtype`` as kaldiio does. The byte rate and the block size are not checked.
+    """Read the rate and the linear samples of type ``dtype`` as kaldiio does, without checking the header's byte rate.
 
-    A truncated file gives the samples that it contains. If the size of the data chunk is unknown, all bytes up to the
-    end of the file are samples. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
+    Only the samples that a truncated file contains are returned. If the size of the data chunk is unknown, samples
+    extend to the end of the file. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
     """
     chunks = Chunks(source)
     size = chunks.enter_chunk(b"fmt ")

@@ -327,7 +327,7 @@ class WhisperFbank(LogEnergies, Extractor):
     takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features like :meth:`Extractor.compute`, but normalized and padded to lhotse's number of frames."""
+        """Compute features like :meth:`Extractor.compute`, but normalized and padded with zeros to lhotse's length."""
         if lengths is not None:
             rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]
             return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])

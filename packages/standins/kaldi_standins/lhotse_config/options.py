@@ -31,7 +31,7 @@ DEVICE: Field = ("device", str, "cpu", "device that computes the features")
 
 
 def _make_fields(our_type: type[Any], *names: str, **defaults: Any) -> list[Field]:
-    """Return fields for options ``names`` of kaldi-compat, with lhotse's names. ``defaults`` replaces some defaults."""
+    """Return fields with lhotse's names for options ``names`` of kaldi-compat. ``defaults`` are lhotse's defaults."""
     return make_fields(our_type, *names, meanings=MEANINGS, renamed=THEIR_NAMES, **defaults)
 
 

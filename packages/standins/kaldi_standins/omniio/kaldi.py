@@ -143,7 +143,9 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
 
 
 def parse_wspecifier(wspecifier: str) -> dict[str, str | None]:
-    """Return the names of the files to write as values of "ark" and "scp". Options "t" and "f" have the value None.
+    """Return a dictionary from "ark" and "scp" to the names of the files to write. A missing file has no key.
+
+    The options "t" and "f", if they are present, are keys with the value None.
 
     Raises:
         SpecifierError: the string is not a wspecifier, or names no archive.

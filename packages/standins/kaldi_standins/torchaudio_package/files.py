@@ -70,7 +70,7 @@ class AudioFileTypeError(AudioFileError, TypeError):
 
 
 @functools.cache
-def _make_libsndfile_error() -> type[AudioFileError]:
+def _make_libsndfile_error_class() -> type[AudioFileError]:
     """Return the class for errors of libsndfile, a subclass of both AudioFileError and soundfile.LibsndfileError."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
@@ -79,7 +79,7 @@ def _make_libsndfile_error() -> type[AudioFileError]:
 
 def __getattr__(name: str) -> Any:
     if name == "LibsndfileFileError":  # pickle needs the class as an attribute of the module.
-        return _make_libsndfile_error()
+        return _make_libsndfile_error_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -87,7 +87,7 @@ def _convert_error(error: Exception, message: str) -> AudioFileError:
     """Return an AudioFileError with a new message. It is also a LibsndfileError or a TypeError if ``error`` is one."""
     error_class: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
     if hasattr(error, "error_string"):  # The error is soundfile's LibsndfileError.
-        error_class = _make_libsndfile_error()
+        error_class = _make_libsndfile_error_class()
     converted = error_class(message)
     vars(converted).update(vars(error))  # Handlers may read the original's code and prefix.
     return converted
@@ -128,7 +128,7 @@ def load(
         uri: path, open file, or the bytes of a file.
         frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. A negative number reads all samples.
-        normalize: False to return the numbers of a WAV file in their own type. Other samples are float32 in -1 to 1.
+        normalize: True for float32 samples in -1 to 1. False to return the samples of a WAV file in their stored type.
         channels_first: True to return (channels, T). False to return (T, channels).
         format, buffer_size: ignored.
         backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
@@ -183,7 +183,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
-    """Return the metadata in the header of an audio file.
+    """Return the metadata of an audio file, such as its sampling rate and length, from its header.
 
     Args:
         uri: path, open file, or the bytes of a file.
@@ -224,8 +224,8 @@ def save(
         sample_rate: sampling rate in Hz.
         channels_first: False for samples (T, channels).
         format: file format of an open file, such as wav, flac, ogg or mp3. The suffix of a path names the format.
-        encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
-        bits_per_sample: 8, 16, 24, 32 or 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
+        encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW for WAV and SPHERE files. vorbis or opus for OGG files.
+        bits_per_sample: 8, 16, 24, 32 or 64. By default, WAV files have the type of ``src``, and FLAC files 16 bits.
         buffer_size: ignored.
         backend: see :func:`load`.
         compression: must be None, because soundfile does not support it.
@@ -250,10 +250,9 @@ def save(
     file_format = str(format if hasattr(uri, "write") else str(uri).rpartition(".")[2]).lower()
     if file_format not in FORMATS and file_format not in ONE_SUBTYPE:
         raise AudioFileError(f"cannot write {_name(uri)}: choose a format from {', '.join([*FORMATS, *ONE_SUBTYPE])}")
-    subtype = TENSOR_SUBTYPES.get(src.dtype) if file_format == "wav" and not encoding and not bits_per_sample else None
     # In torchaudio, an empty encoding means the default, but only for wav and flac.
     encoding = encoding or None if file_format in ("wav", "flac") else encoding
-    subtype = subtype or ONE_SUBTYPE.get(file_format) or FORMATS[file_format].get((encoding, bits_per_sample or None))
+    subtype = _choose_subtype(file_format, src.dtype, encoding, bits_per_sample or None)
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
         request = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
         raise AudioFileError(
@@ -266,6 +265,16 @@ def save(
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
         raise _convert_error(error, f"cannot write {_name(uri)}: {error}") from error
+
+
+def _choose_subtype(file_format: str, dtype: torch.dtype, encoding: str | None, bits: int | None) -> str | None:
+    """Return the libsndfile subtype for samples of type ``dtype`` in a file format, or None if there is none.
+
+    ``encoding`` and ``bits`` per sample are None for the format's default, which for WAV files depends on ``dtype``.
+    """
+    if file_format == "wav" and not encoding and not bits and dtype in TENSOR_SUBTYPES:
+        return TENSOR_SUBTYPES[dtype]
+    return ONE_SUBTYPE.get(file_format) or FORMATS[file_format].get((encoding, bits))
 
 
 def set_audio_backend(backend: str | None) -> None:
@@ -313,7 +322,10 @@ def _import_soundfile(function: str, backend: str | None) -> Any:
 
 @contextmanager
 def _open_file(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
-    """Open an audio file for a ``with`` statement, and convert errors to AudioFileErrors. See _import_soundfile."""
+    """Open an audio file, and yield the ``soundfile.SoundFile``. Convert errors to AudioFileErrors.
+
+    For ``function`` and ``backend``, see :func:`_import_soundfile`.
+    """
     soundfile = _import_soundfile(function, backend)
     # Bytes with a zero byte are the file itself: no path contains a zero byte, and every audio header does.
     source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri

@@ -52,10 +52,10 @@ def compute_kaldi_pitch(
         waveform: samples (..., T).
         sample_rate: sampling rate in Hz.
         frame_length, frame_shift: times in milliseconds.
-        min_f0, max_f0, soft_min_f0, penalty_factor, lowpass_cutoff, resample_frequency, delta_pitch, nccf_ballast: see
+        min_f0, max_f0, soft_min_f0, penalty_factor, lowpass_cutoff, resample_frequency, delta_pitch, nccf_ballast,
+            lowpass_filter_width, upsample_filter_width, max_frames_latency, frames_per_chunk,
+            simulate_first_pass_online, recompute_frame, snip_edges: see
             :class:`~kaldi_compat.options.pitch.PitchOptions`.
-        lowpass_filter_width, upsample_filter_width, max_frames_latency, frames_per_chunk, simulate_first_pass_online,
-            recompute_frame, snip_edges: see :class:`~kaldi_compat.options.pitch.PitchOptions`.
 
     Returns:
         (..., frames, 2): in Kaldi's order, the normalized correlation (NCCF), then the pitch in Hz.
@@ -202,24 +202,26 @@ def mask_along_axis_iid(
 
 
 def _mask_range(
-    batch: Tensor, max_length: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
+    batch: Tensor, length_bound: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
 ) -> Tensor:
-    """Mask random ranges in ``batch``. ``draw`` returns one number in [0, 1), or one for each spectrogram.
+    """Mask random ranges in spectrograms ``batch`` (..., freq, time).
 
-    For the other arguments and the errors, see :func:`mask_along_axis`.
+    ``draw`` is called twice, for the lengths and the starts of the ranges. It returns one random number in [0, 1), or
+    one for each spectrogram. For the other arguments and the errors, see :func:`mask_along_axis`.
     """
     if axis % batch.ndim < batch.ndim - 2:
         raise ValueError(f"axis={axis} is not one of the last two axes: pass -2 for frequency or -1 for time")
     if not 0 <= p <= 1:
         raise ValueError(f"p={p} must lie within 0 to 1")
     size = batch.shape[axis]
-    max_length = max_length if p == 1 else min(max_length, int(size * p))
-    if max_length < 1:
+    length_bound = length_bound if p == 1 else min(length_bound, int(size * p))
+    if length_bound < 1:
         return batch
-    length = draw() * max_length
+    length = draw() * length_bound
     start = (draw() * (size - length)).long()[..., None, None]
-    shape = (-1, 1) if axis % batch.ndim == batch.ndim - 2 else (-1,)
-    positions = torch.arange(size, device=batch.device).reshape(shape)
+    positions = torch.arange(size, device=batch.device)
+    if axis % batch.ndim == batch.ndim - 2:
+        positions = positions[:, None]
     mask = (positions >= start) & (positions < start + length.long()[..., None, None])
     return torch.where(mask, value, batch) if isinstance(value, Tensor) else batch.masked_fill(mask, value)
 
@@ -274,7 +276,9 @@ def make_sinc_filters(
     beta: float | None,
     dtype: torch.dtype | None,
 ) -> Tensor:
-    """Return filters (phases, 1, taps) for :func:`resample`, one for each output sample of a period (reduce_rates).
+    """Return filters (phases, 1, taps) for :func:`resample`, one for each output sample of a period.
+
+    :func:`reduce_rates` describes the period.
 
     Args:
         orig_freq, new_freq, rolloff, beta: as for :func:`resample`.
@@ -293,8 +297,9 @@ def make_sinc_filters(
         raise OptionError(f"invalid resampling_method: {method}: choose sinc_interp_hann or sinc_interp_kaiser")
     period, phases = reduce_rates(orig_freq, new_freq)
     cutoff = min(period, phases) * rolloff
-    reach = math.ceil(width * period / cutoff)
+    reach = math.ceil(width * period / cutoff)  # Number of input samples on each side.
     tap_times = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
+    # From here on, the unit of time is the distance of the filter's zero crossings.
     times = (cutoff * (tap_times - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
     if METHODS[method] == "kaiser":
         shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=times.dtype)

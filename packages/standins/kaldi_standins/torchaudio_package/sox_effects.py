@@ -119,23 +119,23 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Input samples per output sample.
     if step == 1:
         return audio, new_rate
-    inputs, phases = step.numerator, step.denominator
-    cutoff = CUTOFF * min(1, phases / inputs)
-    half_length = LENGTH / 2 * max(1, inputs / phases)
+    period, phases = step.numerator, step.denominator  # Numbers of input and output samples in a period.
+    cutoff = CUTOFF * min(1, phases / period)
+    half_length = LENGTH / 2 * max(1, period / phases)
     reach = int(half_length) + 1  # Number of input samples on each side of an output sample.
-    count = int(len(audio) * new_rate / rate + Fraction(1, 2))
-    resampled = np.zeros((-(-count // phases), phases, audio.shape[1]))
-    padded = np.pad(audio, ((reach, reach + inputs + 1), (0, 0)))
+    output_count = int(len(audio) * new_rate / rate + Fraction(1, 2))
+    resampled = np.zeros((-(-output_count // phases), phases, audio.shape[1]))
+    padded = np.pad(audio, ((reach, reach + period + 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
     for first in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
-        starts, fractions = np.divmod(np.arange(first, min(first + 64, phases)) * inputs, phases)
+        starts, fractions = np.divmod(np.arange(first, min(first + 64, phases)) * period, phases)
         times = np.arange(-reach, reach + 1) - fractions[:, None] / phases
         kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half_length) ** 2, 0))) / np.i0(BETA)
         filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half_length)
         for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
-            outputs = windows[start::inputs][: len(resampled)] @ taps
+            outputs = windows[start::period][: len(resampled)] @ taps
             resampled[: len(outputs), phase] = outputs
-    return resampled.reshape(-1, audio.shape[1])[:count], new_rate
+    return resampled.reshape(-1, audio.shape[1])[:output_count], new_rate
 
 
 def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
@@ -170,7 +170,10 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Cut audio from ``first`` to ``last`` (exclusive; see _parse_position). Raise ValueError if ``first`` is later."""
+    """Return the audio from the position ``first`` to the position ``last`` (exclusive): see :func:`_parse_position`.
+
+    Raise ValueError if ``first`` is after ``last``.
+    """
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
@@ -179,10 +182,10 @@ def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") ->
 
 
 def _parse_position(word: str, previous: int, total: int, rate: Fraction) -> int:
-    """Convert a position in audio of ``total`` samples to a sample index. Raise ValueError for a negative number.
+    """Convert a position in audio of ``total`` samples to a sample index. Raise ValueError for an invalid position.
 
-    A sign says whether the position is after the previous position (+, the default), after the start (=) or before the
-    end (-). A number is in seconds ("1.5", "1:30") or in samples ("100s").
+    The sign says whether the position is after the sample ``previous`` (+, the default), after the start (=) or before
+    the end (-). The number after the sign is in seconds ("1.5", "1:30") or in samples ("100s").
     """
     sign, number = (word[0], word[1:]) if word[:1] in ("=", "-", "+") else ("+", word)
     parts = number.removesuffix("s").split(":")
