@@ -57,6 +57,7 @@ _COMPRESSIONS = (
     (rb"\xfd7zXZ\0", "xz", "xz -dc"),
     (rb"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
 )
+_CONTRASTS = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}
 # The joined pattern has no groups, so that re can skip an alternative by its first byte.
 _FOREIGN = re.compile(b"|".join(pattern for pattern, _, _ in (*_FORMATS, *_COMPRESSIONS)), re.DOTALL)
 _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
@@ -82,7 +83,14 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
         name: name of the file, which the advice contains.
         expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
     """
-    if reason := _describe_foreign_format(head, name, expected):
+    reason = ""
+    if _FOREIGN.match(head):
+        reason = _describe_foreign_format(head, name, expected)
+    elif expected != "object" and _CONFIGURATION.match(head):
+        reason = f"is a configuration file (--name=value){_CONTRASTS[expected]}: name another file"
+    elif expected == "scp" and b"\0" in head.partition(b"\n")[0]:
+        reason = BINARY_SCRIPT
+    if reason:
         raise FormatError(reason, file=name, offset=0)
     if head.startswith(BYTE_ORDER_MARK) and expected != "object":
         logger.warning(r"%s: starts with a byte-order mark, which is read as a part of the first key: remove it with "
@@ -90,17 +98,14 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
 
 
 def _describe_foreign_format(head: bytes, name: str, expected: Expected) -> str:
-    """Return the message for a file that :func:`refuse_foreign_head` refuses, or "" for a file that it accepts."""
-    contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
-    is_foreign = _FOREIGN.match(head)
-    for start, format_name, advice in _FORMATS if is_foreign else ():
+    """Return the message about a file whose first bytes ``head`` show a format of ``_FORMATS`` or a compression.
+
+    For ``name`` and ``expected``, see :func:`refuse_foreign_head`.
+    """
+    for start, format_name, advice in _FORMATS:
         if re.match(start, head, re.DOTALL):
-            return f"is {format_name}{contrast}: {advice or 'name another file'}"
-    for start, format_name, command in _COMPRESSIONS if is_foreign else ():
-        if re.match(start, head):
-            command = f"{name} {command} |" if name.endswith("|") else f"{command} {quote(name)} |"
-            prefix = "" if expected == "object" else f"{expected}:"
-            return f"is compressed with {format_name}: read it as '{prefix}{command}'"
-    if expected != "object" and _CONFIGURATION.match(head):
-        return f"is a configuration file (--name=value){contrast}: name another file"
-    return BINARY_SCRIPT if expected == "scp" and b"\0" in head.partition(b"\n")[0] else ""
+            return f"is {format_name}{_CONTRASTS[expected]}: {advice or 'name another file'}"
+    format_name, command = next(names for start, *names in _COMPRESSIONS if re.match(start, head))
+    command = f"{name} {command} |" if name.endswith("|") else f"{command} {quote(name)} |"
+    prefix = "" if expected == "object" else f"{expected}:"
+    return f"is compressed with {format_name}: read it as '{prefix}{command}'"

@@ -208,7 +208,22 @@ class Output(ClosedOnExit):
         if self.entry.is_broken:
             self._is_broken = True
         if self._raw is not None:
-            self._flush_and_close()
+            close_raw = self._discard  # If the output is broken or cannot be flushed.
+            try:
+                if self._is_broken:
+                    self._refuse_write()
+                self._send(b"")
+                close_raw = self._finish
+            finally:
+                self._is_broken = True
+                self._raw = None
+                try:
+                    close_raw()
+                except (WriteError, PipeError):
+                    raise
+                except (OSError, ValueError) as error:
+                    self._raise_write_error(error)
+            self._is_broken = False
         if self._is_broken:
             self._refuse_write()
 
@@ -218,25 +233,6 @@ class Output(ClosedOnExit):
         self._pending.clear()
         if raw is not None and not self._flush_raw:
             raw.close()
-
-    def _flush_and_close(self) -> None:
-        """Flush the output and call ``finish``, or call ``discard`` if the output is broken or cannot be flushed."""
-        close_raw = self._discard
-        try:
-            if self._is_broken:
-                self._refuse_write()
-            self._send(b"")
-            close_raw = self._finish
-        finally:
-            self._is_broken = True
-            self._raw = None
-            try:
-                close_raw()
-            except (WriteError, PipeError):
-                raise
-            except (OSError, ValueError) as error:
-                self._raise_write_error(error)
-        self._is_broken = False
 
     def give_up(self) -> None:
         """Mark this output as broken, because its file was opened for writing again. The file is not changed."""
