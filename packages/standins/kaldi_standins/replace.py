@@ -123,7 +123,7 @@ def _describe_replacement(library: str) -> Iterator[str]:
     """Yield sentences that tell which module replaces or completes each module of ``library``."""
     is_installed = importlib.util.find_spec(library) is not None
     for theirs, ours in LIBRARIES[library].items():
-        verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
+        verb = "takes the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
         verb = "has the extractors of" if _is_overlaid(theirs) else verb
         yield f"{theirs} {verb} {ours}"
     if is_installed and library == "torchaudio":
@@ -340,9 +340,10 @@ def _module_exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run ``arguments``, which are "replace NAMES [--] COMMAND": replace this process with the command.
+    """Run a command with stand-ins for the libraries NAMES, in place of this process.
 
-    Exit with the status 2 for invalid arguments, and 127 if the command cannot be run.
+    ``arguments`` are "replace NAMES [--] COMMAND". Exit with the status 2 if they are invalid, and 127 if the command
+    cannot be run.
     """
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):

@@ -115,12 +115,13 @@ class StftResult:
 
 
 def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
-    """Return a copy of a configuration, and its window (n_fft,), which is padded with ones at the end.
+    """Check a configuration, and return a copy of it and its window (n_fft,), float32.
 
-    Raise OptionError if the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is not positive and even,
+    As in kaldi-native-fbank, a shorter window is followed by ones. Raise OptionError if the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is not positive and even,
     or ``hop_length`` is not positive.
     """
-    require(config.n_fft % 2 == 0 and config.n_fft > 0, f"n_fft should be even. Given: {config.n_fft}")
+    require(config.n_fft > 0, f"n_fft must be positive, not {config.n_fft}")
+    require(config.n_fft % 2 == 0, f"n_fft should be even. Given: {config.n_fft}")
     require(config.hop_length > 0, f"hop_length must be positive, not {config.hop_length}")
     window = np.ones(config.n_fft, np.float32)
     unpadded = np.array(config.window, np.float32)

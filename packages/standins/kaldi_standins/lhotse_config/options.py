@@ -36,7 +36,10 @@ def _make_fields(our_type: type[Any], *names: str, **defaults: Any) -> list[Fiel
 
 
 def _make_frame_fields(**defaults: Any) -> list[Field]:
-    """Return the fields that describe frames. The defaults are from lhotse, unless they are in ``defaults``."""
+    """Return the fields that all features share: framing, dithering, energy and spectrum.
+
+    ``defaults`` replace lhotse's defaults.
+    """
     lhotse_defaults = {"sample_frequency": 16000, "frame_length": 0.025, "frame_shift": 0.01, "dither": 0.0}
     lhotse_defaults |= {"snip_edges": False, "energy_floor": EPSILON, "use_energy": False}
     return [
