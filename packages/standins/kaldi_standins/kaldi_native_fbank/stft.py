@@ -117,8 +117,8 @@ class StftResult:
 def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     """Check a configuration, and return a copy of it and its window (n_fft,), float32.
 
-    As in kaldi-native-fbank, a shorter window is followed by ones. Raise OptionError if the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is not positive and even,
-    or ``hop_length`` is not positive.
+    As in kaldi-native-fbank, a shorter window is followed by ones. Raise OptionError if the window is unknown or has
+    more than ``n_fft`` samples, ``n_fft`` is not positive and even, or ``hop_length`` is not positive.
     """
     require(config.n_fft > 0, f"n_fft must be positive, not {config.n_fft}")
     require(config.n_fft % 2 == 0, f"n_fft should be even. Given: {config.n_fft}")
