@@ -48,13 +48,9 @@ MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive l
 
 
 class RowMemory(FileMemory):
-    """Memory from which a GPU can copy, and in which the samples of wave files start at multiples of the frame shift.
+    """Memory from which a GPU can copy, and in which samples of wave files start at multiples of the frame shift."""
 
-    Attributes:
-        tensor: int16 tensor of the latest allocation. None for ordinary memory.
-    """
-
-    tensor: Any = None
+    tensor: Any = None  # int16 tensor of the latest allocation; None for ordinary memory.
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class PackedComputer(SpectralComputer):
         return join_pending(parts)
 
     def take_figures(self) -> dict[str, float]:
-        """Return counts since the previous call, such as "halved" for split batches, and the peak GPU memory in bytes."""
+        """Return counts since the previous call, such as "halved" for batches, and the peak of GPU memory in bytes."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.measure_peak_memory()) is not None:
@@ -165,8 +165,7 @@ class PackedComputer(SpectralComputer):
                 for utterance, header, codes_of_matrix in objects:
                     headers[utterance], codes[utterance] = header, codes_of_matrix
             if is_compressed:
-                # The device leaves out matrices that it cannot compress, for example matrices with NaN. Such
-                # matrices are fetched uncompressed, and the encoder on the CPU handles them.
+                # The device leaves out some matrices, such as matrices with NaN. The encoder on the CPU handles them.
                 uncompressed_indices = [i for i, header in enumerate(headers) if header is None]
                 matrices = [features[first:end] for first, end in (frame_ranges[i] for i in uncompressed_indices)]
                 fetched_matrices = self.transfers.fetch_tensors(matrices, computed=True)() if matrices else []

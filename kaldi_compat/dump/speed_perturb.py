@@ -25,12 +25,9 @@ from kaldi_compat.options.config import parse_real
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
-    """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
+    """Split a command of ``utils/perturb_data_dir_speed.sh``, such as "sox ... speed 0.9 |", into its input and factor.
 
     For any other rxfilename, or a factor that is not a number from 0.01 to 100, return ``rxfilename`` and None.
-
-    >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
-    ('a.wav', '0.9')
     """
     split = data_dir.split_speed(rxfilename)
     # Sox also accepts other notations of speeds, such as cents (50c). Such commands are left to sox.

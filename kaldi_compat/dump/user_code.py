@@ -17,7 +17,6 @@ STANDARD_STREAMS = (0, 1, 2)
 CLOSED_FILES = 253  # Exit status of a supervised job whose files were closed by user code.
 PR_SET_PDEATHSIG = 1  # Option of prctl() to receive a signal when the parent ends (linux/prctl.h).
 
-
 _supervised: list[int] = []  # Process id of this job if a parent process supervises it; otherwise empty.
 _owner: list[tuple[int, str]] = []  # Process id of a supervised job or of a worker, and name of the extractor.
 

@@ -79,7 +79,7 @@ class ModuleSource(ExtractorSource):
         self._digest_after_first_call = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
-        """Digest the object, then move its new torch modules to the device in evaluation mode. Return the digest."""
+        """Move new torch modules of the object to the device in evaluation mode. Return its digest before the move."""
         torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
@@ -112,7 +112,7 @@ class ModuleSource(ExtractorSource):
             raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
 
     def suggest_remedy(self, error: Exception) -> str:
-        """Suggest the form of the call that the object seems to expect, or return ""."""
+        """Say how the object is called if ``error`` indicates that it expects other arguments. Otherwise, return ""."""
         if not isinstance(error, TypeError | AttributeError):
             return ""
         if getattr(self._object, "takes", LIST) == PADDED:
@@ -132,10 +132,10 @@ class ModuleSource(ExtractorSource):
     def compute_digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan.
 
-        A value that the first call creates, such as a table, is compared after a first call. A value that changes in
-        later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
-        Such a value cannot be compared if it had content before the first call and is neither a number nor a string.
-        An attribute ``version`` of the object stands for all values that cannot be compared.
+        A resumed dump also makes a first call, so the digests include values that the first call creates, such as a
+        table. They do not include values that change in later calls, such as a cache or a count, because these follow
+        from the other values and from files. Such a value is opaque if it had content before the first call and is
+        neither a number nor a string. If the object has an attribute ``version``, nothing is opaque.
 
         Raises:
             DumpError: a later call creates a module in training mode.
@@ -160,16 +160,13 @@ class ModuleSource(ExtractorSource):
         return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
     def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
-        """Map names for messages, such as "--module tables.py", to the paths of files.
-
-        Files that :meth:`list_files` returns are left out, because they already have names.
-        """
+        """Change the names of files to names for messages, such as "--module tables". Omit files of ``list_files``."""
         listed_paths = [path.absolute() for path in self.list_files().values()]
         return {f"--module {name}": path for name, path in files.items() if path not in listed_paths}
 
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
-    """Return the files, or zip files, of the module of ``--module`` and of its packages, without importing them."""
+    """Find the files, or zip files, of the module that ``--module`` names and of its packages, by name for messages."""
     module_name = name_in_module.rpartition(":")[0]
     if module_name.endswith(".py"):
         return {"--module": Path(module_name)}
@@ -257,7 +254,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Call a class, or a function that needs at most ``device``. Return the result, or any other object unchanged."""
+    """Call a class, or a function that requires at most ``device``, and return the result. Return others unchanged."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
