@@ -226,7 +226,7 @@ def _find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tu
 
 
 def _can_only_add_features(name: str, old: Any, new: Any) -> bool:
-    """Return True if this change of option ``name`` can turn failures into features, but not change features."""
+    """Return True if this change of option ``name`` can add features of failed utterances, but not change features."""
     if name == "min-duration":
         return bool(new < old)
     return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(new)

@@ -116,7 +116,7 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Add a sample for audio that was computed since the last one, and print the last line, or close the bar."""
+        """Record a last sample if audio was computed since the previous one. Print the last line, or close the bar."""
         if self._count_seconds() > self.samples[-1][1]:
             self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
@@ -126,7 +126,7 @@ class Monitor:
             self._bar.close()
 
     def describe(self) -> str:
-        """Describe the progress, such as "1.50 h, 90x real time, 0:20:00 left, 0 failed", without unknown values."""
+        """Describe the progress, such as "1.50 h, 90x real time, 0:20:00 left, 0 failed". Omit unknown values."""
         utterances, seconds, failures = self.totals
         remaining, computed = self.total - utterances, self.computed_count
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
@@ -139,7 +139,7 @@ class Monitor:
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe the time and speed of this run, and ``bound``, its busiest stage; or say that nothing was left."""
+        """Describe this run: time, speed and ``bound``, the busiest stage; or say that nothing was left to compute."""
         if not self.computed_count:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"

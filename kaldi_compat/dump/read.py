@@ -162,13 +162,13 @@ class TaskReader:
         self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
-        """Return the audio and failures of a task. If they exceed a block, the last element is the unread lines."""
+        """Return the audio and failures of a task. After a full block of lines, the last element is unread lines."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> ReadResult:
-        """Read lines up to the size of a block. Return also the unread lines. Adapt ``lines_at_once`` to the sizes."""
+        """Read lines until a block is full. Return its audio, failures and unread lines. Adapt ``lines_at_once``."""
         entries: ReadResult = []
         line_count = size = 0
         while line_count < len(lines) and size < self._bytes_at_once:
@@ -188,7 +188,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read one or more lines, from index ``first`` on, as a block. None means to read line ``first`` by itself."""
+        """Return a block of one or more lines from index ``first`` on, or None if line ``first`` must be read alone."""
         if not hasattr(self._local, "loader"):  # Each thread has its own loader and memory.
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()

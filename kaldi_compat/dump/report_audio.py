@@ -70,8 +70,7 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
         listing = ", ".join(f"{occurrences} of {rate:g} Hz" for rate, occurrences in sorted(rates.items()))
         ((most_frequent, _),) = rates.most_common(1)
         anomalies.insert(0, ("all", f"several sampling rates: {listing}; the most frequent is {most_frequent:g} Hz"))
-    slowest = sorted(reading_times, key=lambda item: -item[1])[:slowest_count]
-    return Inspection(len(reading_times), anomalies, slowest)
+    return Inspection(len(reading_times), anomalies, sorted(reading_times, key=lambda item: -item[1])[:slowest_count])
 
 
 def _open_waves(job: Job) -> Mapping[str, Any]:

@@ -131,7 +131,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the VTLN factors, by utterance, of the data directory, or else of ``options.vtln_map``, or return None."""
+    """Open the VTLN factors of the data directory, or else of ``options.vtln_map``. Return None if both are missing."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
@@ -147,7 +147,7 @@ def find_warp_file(job: Job) -> Path | None:
 
 
 def check_feature(job: Job, confs: Mapping[str, str]) -> None:
-    """Check the options of a job's spectral feature, if any, in ``confs``, the tables that they name, and VTLN factors.
+    """Check the options in ``confs`` of a job's spectral feature, the tables that options name, and the VTLN factors.
 
     Raises:
         DumpError: a table that an option names is missing.

@@ -70,7 +70,7 @@ class PackedComputer(SpectralComputer):
         return join_pending(parts)
 
     def take_figures(self) -> dict[str, float]:
-        """Return counts since the previous call, such as "halved" for batches, and the peak of GPU memory in bytes."""
+        """Return counts since the previous call, such as of halved batches, and the peak GPU memory in bytes."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.measure_peak_memory()) is not None:

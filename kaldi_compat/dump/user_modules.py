@@ -55,7 +55,6 @@ def is_library_file(path: Path) -> bool:
 
 def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
     """Return the files, by name, of the user's modules that were imported since the copy ``earlier`` of sys.modules."""
-    new_names = [
-        name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
-    ]
-    return {name: path for name in new_names if (path := find_module_path(name))}
+    new_names = [name for name in list(sys.modules) if name not in earlier and name != "__main__"]
+    paths = {name: find_module_path(name) for name in new_names if is_user_module(name)}
+    return {name: path for name, path in paths.items() if path}

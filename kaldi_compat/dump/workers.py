@@ -99,7 +99,7 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Have workers write all archives, and replace dead ones. At the end, kill them and remove unfinished files."""
+        """Let workers write all archives. Replace dead workers. Finally, kill all workers and clean up their files."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -165,7 +165,7 @@ class _Workers:
             self.waiting.appendleft(worker.shard)
 
     def _replace_worker(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
-        """Replace a worker that died or, with ``error``, lost its device. Queue its archive again.
+        """Replace a worker that died or, with ``error``, lost its device. Queue the worker's archive again.
 
         Do nothing if the worker was replaced before.
 

@@ -146,9 +146,9 @@ class ExtractorSource(ABC):
 
 
 def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
-    """Return a function of waveforms [(samples,)] and rates, which are ignored, that calls a function of padded audio.
+    """Return a function of a list of waveforms (samples,) and of their rates that calls ``function``.
 
-    ``function`` is called with audio (B, T), padded with zeros, and lengths (B,), two tensors on ``device``.
+    It passes the waveforms, padded to a tensor (B, T), and their lengths (B,), both on ``device``, but not the rates.
     """
     from kaldi_compat.torch.extractors import pad_audio
 
@@ -170,13 +170,17 @@ def get_source_class(option: str) -> type[ExtractorSource]:
 
 
 def get_extractor_name(options: DumpOptions) -> str:
-    """Return the name of the extractor of a dump, in characters that file names may have."""
+    """Return the extractor's name for file names. Other characters than letters, digits and "._-" become "-"."""
     value = getattr(options, options.source).rstrip("/")
     return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Map the option of ``extractor``, "preset" or "module", to its value, which has ``name``, or else its own name."""
+    """Return the option that selects ``extractor``, and its value, as a dictionary of one item.
+
+    A string with a colon is a value of "module", and any other string of "preset". For an object, the value of "module"
+    is ":" with ``name``, or else with the object's own name.
+    """
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -188,7 +192,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Return the result of :meth:`ExtractorSource.open`. Its ``notes`` are the warnings that were raised meanwhile."""
+    """Open an extractor with :meth:`ExtractorSource.open`. Its ``notes`` are the warnings that the call has issued."""
     with warnings.catch_warnings(record=True) as new_warnings:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)

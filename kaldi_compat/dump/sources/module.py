@@ -61,7 +61,7 @@ class ModuleSource(ExtractorSource):
         return _find_module_files(self.options.module) if self.job.extractor is None else {}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Import and create the object. The torch modules that it refers to are moved to the device.
+        """Import or create the object, move the torch modules to which it refers to the device, and wrap it.
 
         Raises:
             DumpError: the object cannot be imported or created, is not callable, or has an invalid attribute.
@@ -160,7 +160,7 @@ class ModuleSource(ExtractorSource):
         return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
     def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
-        """Change the names of files to names for messages, such as "--module tables". Omit files of ``list_files``."""
+        """Return ``files`` with names for messages, such as "--module tables", without files of :meth:`list_files`."""
         listed_paths = [path.absolute() for path in self.list_files().values()]
         return {f"--module {name}": path for name, path in files.items() if path not in listed_paths}
 
@@ -238,7 +238,7 @@ def _forget_imported_files() -> list[str]:
 
 
 def _get_member(owner: Any, name: str, module_name: str) -> Any:
-    """Return the attribute ``name``. If it is missing, raise DumpError for a module, AttributeError for a class."""
+    """Return the attribute ``name``. If it is missing, raise DumpError for a module, otherwise AttributeError."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
@@ -254,7 +254,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Call a class, or a function that requires at most ``device``, and return the result. Return others unchanged."""
+    """Return the object that a class, or a function that requires at most ``device``, creates; otherwise ``target``."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters

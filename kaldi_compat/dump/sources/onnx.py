@@ -156,7 +156,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each field of a message: its number, wire type, and start and end of the value. Or raise ValueError."""
+    """Yield (number, wire type, value start, value end) for each field of a message. Raise ValueError if invalid."""
     while position < end:
         tag, position = _read_varint(content, position, end)
         wire_type = tag & 7  # The 32 bits of a tag hold the field's number and, in the lowest 3 bits, the wire type.
