@@ -207,7 +207,7 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     changes = {name: False for name in ("feature", "program") if old[name] != new[name]}
     changes |= {name: False for name, _, _ in _find_differences(old["inputs"], new["inputs"])}
     for conf, *texts in _find_differences(old["confs"], new["confs"]):
-        value_pairs = None
+        value_pairs = None  # Without pairs of values, the whole file counts as changed.
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
                 value_pairs = compare_values(job, conf, *texts)

@@ -113,8 +113,8 @@ def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
     for audio in batch:
         is_single = isinstance(audio.block, WaveBlock) and len(audio) == 1
         samples = audio.nbytes // 2  # Number of samples of 2 bytes.
-        is_too_long = group_samples + samples > MAX_GROUP_SAMPLES
-        if group and (not is_single or is_too_long or audio.index != group[-1].index + 1):
+        fits = is_single and group_samples + samples <= MAX_GROUP_SAMPLES
+        if group and not (fits and audio.index == group[-1].index + 1):
             yield _join_audio(group)
             group, group_samples = [], 0
         if is_single:

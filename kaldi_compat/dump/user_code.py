@@ -182,9 +182,8 @@ def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object
     if token in message:
         os._exit(message.partition(token)[2][0])  # The byte after the token is the status.
     exit_code = os.waitstatus_to_exitcode(wait_status)
-    action = "ended the process "
-    action += f"by {get_signal_name(-exit_code)}" if exit_code < 0 else f"with status {exit_code}"
-    action = "closed files of the program" if exit_code == CLOSED_FILES else action
+    ending = f"by {get_signal_name(-exit_code)}" if exit_code < 0 else f"with status {exit_code}"
+    action = "closed files of the program" if exit_code == CLOSED_FILES else f"ended the process {ending}"
     say(
         f"{name} has {action} before the job was done; complete archives are kept, and --resume creates the "
         "missing archives"

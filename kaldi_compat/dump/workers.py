@@ -109,9 +109,8 @@ class _Workers:
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
-                # Workers that have sent messages or died.
-                active_workers = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in active_workers}.values():
+                active = {id(handles[handle]): handles[handle] for handle in connection.wait(list(handles))}
+                for worker in active.values():  # They have sent messages or died.
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:

@@ -146,14 +146,16 @@ class ModuleSource(ExtractorSource):
                 f"{self.job.feature} creates the module {kinds[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        changed_later = find_changed_values(self._digest_after_first_call, latest)
+        # Of all changes since before the first call, keep values that later calls change, or that contain such a value.
+        later_paths = find_changed_values(self._digest_after_first_call, latest)
         changes = {path: reason for path, reason in find_changed_values(self._digest_before_calls, latest).items()
-                   if any(later == path or later.startswith(f"{path}.") for later in changed_later)}  # fmt: skip
+                   if any(later == path or later.startswith(f"{path}.") for later in later_paths)}  # fmt: skip
         digests = self.compute_digests(sorted(changes), sorted(record.variables))
+        # A container that only the calls have filled is not opaque.
         opaque = {path: reason for path, reason in latest.opaque.items()
                   if path not in latest.filled or path in self._digest_before_calls.filled}  # fmt: skip
         opaque |= {path: reason for path, reason in changes.items() if reason}
-        opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
+        opaque |= {f"call {number}": source for number, source in enumerate(sorted(record.external), 1)}
         if isinstance(getattr(self._object, "version", None), str | int | float):
             opaque = {}
         files = find_imported_files(self._imported_before) | {str(path): path for path in record.list_files()}
