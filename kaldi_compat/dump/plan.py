@@ -74,7 +74,7 @@ class DumpPlan:
 
     @cached_property
     def trial(self) -> Trial:
-        """Results of the trial of the extractor, from the settings. Kaldi's features have the default values."""
+        """Results of the extractor's trial, from the settings. For Kaldi's features, they are the default values."""
         return Trial(**self.settings.get("trial", {}))
 
     @cached_property
@@ -83,31 +83,31 @@ class DumpPlan:
         return int(self.settings["options"]["seed"])
 
     def select_part(self, number: int, count: int) -> tuple[Shard, ...]:
-        """Return the shards of batch job ``number`` (from 1): shard ``number`` and every ``count``-th after it."""
+        """Return part ``number`` (from 1) of ``count``: shard ``number``, and every ``count``-th shard after it."""
         return self.shards[number - 1 :: count]
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Make the plan of a job, without a trial: split the list of utterances into shards like ``utils/split_scp.pl``.
+    """Make the plan of a job before its trial: split the list of utterances like ``utils/split_scp.pl``.
 
     Raises:
-        DumpError: there are no utterances, a line of the list is invalid, or an input file or a GPU is missing.
+        DumpError: the list is empty or has an invalid line, or an input file, a directory or a GPU cannot be used.
         DataDirError: a killed job has left the data directory half changed.
         OptionError: a configuration file or the command line has an invalid option.
     """
     check_inputs(job)
     listing = get_listing(job)
-    lengths = _measure_lines(job.layout.data / listing)
-    count = len(lengths)
+    line_sizes = _measure_lines(job.layout.data / listing)
+    count = len(line_sizes)
     if count == 0:
         raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
-    size = job.options.shard_utterances
+    max_utterances = job.options.shard_utterances
     # At least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
-    requested_count = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpu_count)
-    archive_count = min(requested_count, count)
-    bounds = [i * (count // archive_count) + min(i, count % archive_count) for i in range(archive_count + 1)]
-    offsets = [0, *accumulate(sum(lengths[first:end]) for first, end in pairwise(bounds))]
+    min_shards = max(job.options.nj, job.options.part[1], gpu_count)
+    shard_count = min(-(-count // max_utterances) if max_utterances else min_shards, count)
+    bounds = [i * (count // shard_count) + min(i, count % shard_count) for i in range(shard_count + 1)]
+    offsets = [0, *accumulate(sum(line_sizes[first:end]) for first, end in pairwise(bounds))]
     shards = tuple(
         Shard(i + 1, offsets[i], offsets[i + 1], end - first) for i, (first, end) in enumerate(pairwise(bounds))
     )
@@ -120,10 +120,10 @@ def get_listing(job: Job) -> str:
 
 
 def check_directory_paths(layout: Layout) -> None:
-    """Raise :class:`DumpError` if a script file cannot name files in the directories of a dump."""
+    """Raise :class:`DumpError` if the path of a directory has a newline or "|", which a script file cannot name."""
     for directory in (layout.data, layout.log, layout.archives):
-        for sign, name in ("\n", "newline"), ("|", "'|'"):
-            if sign in str(directory.absolute()):
+        for character, name in ("\n", "newline"), ("|", "'|'"):
+            if character in str(directory.absolute()):
                 raise DumpError(
                     f"{str(directory)!r}: a script file cannot name files in a directory whose path has a {name}: "
                     "rename the directory"
@@ -131,7 +131,7 @@ def check_directory_paths(layout: Layout) -> None:
 
 
 def check_inputs(job: Job) -> None:
-    """Raise an error unless all input files of a job exist, and script files can name files in its directories.
+    """Raise an error if an input file of a job is missing, or if a directory of the job cannot be used.
 
     Raises:
         DumpError: a file is missing or is not a file, the data directory is a file, or the path of a directory has a
@@ -154,7 +154,7 @@ def check_inputs(job: Job) -> None:
 
 
 def collect_settings(job: Job, used_files: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the settings, except the trial, that determine the bytes of the archives, to be stored with the plan.
+    """Return the settings of a plan, except the results of the trial. The settings determine the bytes of the archives.
 
     ``used_files`` maps names to the paths of additional files that an extractor used in its trial.
     """
@@ -179,7 +179,7 @@ def read_plan(path: Path) -> DumpPlan:
     """Read the plan in the file ``path``.
 
     Raises:
-        PlanError: there is no plan, or the plan cannot be read, is damaged, or was written by a different version.
+        PlanError: the file is missing, cannot be read, is damaged, or has another version of the format.
     """
     try:
         header, *lines = read_sealed_file(path)
@@ -200,14 +200,14 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
-        the changed options and files that determine the bytes of the archives, by name. The value is True for a change
-        that can turn failures into features and changes no existing features.
+        a dictionary of the changed options and files that determine the bytes of the archives, by name. The value is
+        True if the change can turn failures into features, but cannot change existing features.
     """
     new, old = collect_settings(job, plan.trial.files), plan.settings
     changes = {name: False for name in ("feature", "program") if old[name] != new[name]}
     changes |= {name: False for name, _, _ in _find_differences(old["inputs"], new["inputs"])}
     for conf, *texts in _find_differences(old["confs"], new["confs"]):
-        value_pairs = None
+        value_pairs = None  # Without pairs of values, the whole file counts as changed.
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
                 value_pairs = compare_values(job, conf, *texts)
@@ -220,20 +220,20 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
 
 
 def _find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the name, old and new value of each difference of two mappings, in any order. A missing value is None."""
+    """Return (name, old value, new value) for each name whose values differ, in any order. A missing value is None."""
     values = ((name, old.get(name), new.get(name)) for name in old.keys() | new.keys())
     return [(name, old_value, new_value) for name, old_value, new_value in values if old_value != new_value]
 
 
 def _can_only_add_features(name: str, old: Any, new: Any) -> bool:
-    """Return True if a changed option can turn failures into features, and changes no existing features."""
+    """Return True if this change of option ``name`` can add features of failed utterances, but not change features."""
     if name == "min-duration":
         return bool(new < old)
     return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(new)
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the settings of the job.
+    """Return the plan to resume: ``plan``, with the settings of the job if they have changed.
 
     Args:
         plan: plan of the earlier run.
@@ -242,8 +242,8 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[in
         failed_shards: numbers of the archives in which utterances failed.
 
     Raises:
-        PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be
-            compared with the extractor of the plan.
+        PlanError: archives would have to be created again because of changed settings, which is allowed only for
+            archives with failures and with ``--retry-failed``; or the extractor cannot be compared with the plan's.
     """
     if plan.trial.opaque and not job.options.trust_extractor:
         raise PlanError(
@@ -256,23 +256,24 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[in
         return plan
     # An option such as "module" and the digest of its file, "--module", are one change, so only the file is named.
     names = sorted(name for name in changes if f"--{name}" not in changes)
-    since = f"{', '.join(names)} changed since the plan {path} was made"
+    fault = f"{', '.join(names)} changed since the plan {path} was made"
     if not all(changes.values()):
         raise PlanError(
-            f"{since}, so every archive would be created again: undo this change, or "
+            f"{fault}, so every archive would be created again: undo this change, or "
             f"{explain_how_to_start_over(job.options)}"
         )
-    numbers = ", ".join(map(str, sorted(failed_shards)))
-    if numbers and not job.options.retry_failed:
+    failed_numbers = ", ".join(map(str, sorted(failed_shards)))
+    if failed_numbers and not job.options.retry_failed:
         raise PlanError(
-            f"{since}, so the archives with failed utterances ({shorten(numbers)}) would be created again: add "
+            f"{fault}, so the archives with failed utterances ({shorten(failed_numbers)}) would be created again: add "
             "--retry-failed, or undo this change"
         )
     return replace(plan, settings=plan.settings | collect_settings(job, plan.trial.files))
 
 
 def explain_how_to_start_over(options: DumpOptions) -> str:
-    """Return advice for starting the dump again. A part of a job uses an existing plan even without ``--resume``."""
+    """Return advice for starting the dump again, such as "start again without --resume"."""
+    # With --shard, a job uses an existing plan even without --resume.
     delete = "delete the plan and " if options.shard else ""
     flags = (("--resume", options.resume), ("--retry-failed", options.retry_failed))
     switches = [flag for flag, is_set in flags if is_set]
@@ -280,7 +281,7 @@ def explain_how_to_start_over(options: DumpOptions) -> str:
 
 
 def read_shard_lines(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
-    """Yield the lines of a shard, without line ends, from the list of utterances in the directory ``data``."""
+    """Yield the lines of a shard, without newlines, from the list of utterances in the directory ``data``."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
         for line in islice(file, shard.count):
@@ -288,14 +289,14 @@ def read_shard_lines(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes
 
 
 def _measure_lines(path: Path) -> Sequence[int]:
-    """Return the size in bytes, with the line end, of each line of a list of utterances.
+    """Return the size in bytes, including the newline, of each line of the list of utterances in the file ``path``.
 
-    Blank lines at the end are skipped with a warning. A list that is not sorted also causes a warning.
+    Warn of blank lines at the end, which are skipped, and of a list that is not sorted.
 
     Raises:
         DumpError: a line has an invalid key or only a key, a blank line precedes a key, or a key occurs twice.
     """
-    lengths = array("I")
+    sizes = array("I")
     previous_key, is_sorted, blank_line_number = b"", True, 0
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):
@@ -310,14 +311,14 @@ def _measure_lines(path: Path) -> Sequence[int]:
             if not values:
                 fault = f"nothing follows the key {_format_key(key)}: complete the line"
                 raise DumpError(f"{path}, line {line_number}: {fault}")
-            lengths.append(len(line))
+            sizes.append(len(line))
             is_sorted &= previous_key < key
             previous_key = key
     if blank_line_number:
         logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank_line_number)
     if not is_sorted:  # In strictly ascending order, no key can occur twice.
         _refuse_duplicate_keys(path)
-    return lengths
+    return sizes
 
 
 def _describe_key_fault(key: bytes) -> str:
@@ -334,7 +335,7 @@ def _format_key(key: bytes) -> str:
 
 
 def _refuse_duplicate_keys(path: Path) -> None:
-    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, warn that it is not sorted."""
+    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, warn that the file is unsorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):

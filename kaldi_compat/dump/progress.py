@@ -59,7 +59,7 @@ class Monitor:
         return sum(utterances), sum(seconds), sum(failures)
 
     @property
-    def computed(self) -> int:
+    def computed_count(self) -> int:
         """Number of utterances that were finished in this run, including failures."""
         return self.totals[0] - self._initial_totals[0]
 
@@ -70,20 +70,20 @@ class Monitor:
 
     @property
     def speed(self) -> float:
-        """Speed of this run: seconds of audio with features per second of time."""
+        """Speed of this run: seconds of audio with features per second of elapsed time."""
         return self._count_seconds() / max(self.elapsed, 1e-9)
 
     def _count_seconds(self) -> float:
         return self.totals[1] - self._initial_totals[1]
 
     def record_progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
-        """Replace the counts of an archive, and show the progress.
+        """Replace the counts of a shard, and show the progress.
 
         Args:
-            shard: number of the archive.
-            utterances: number of finished utterances of the archive, including failures.
+            shard: number of the shard.
+            utterances: number of finished utterances of the shard, including failures.
             seconds: duration in seconds of the audio of the finished utterances with features.
-            failures: number of failed utterances of the archive.
+            failures: number of failed utterances of the shard.
 
         Raises:
             DumpError: more utterances of the job have failed than ``max_failures`` allows.
@@ -92,10 +92,10 @@ class Monitor:
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
             self.samples.append((self.elapsed, self._count_seconds()))
         self._show_progress()
-        if 0 <= self.max_failures < (total := self.totals[2]):
+        if 0 <= self.max_failures < (failed_count := self.totals[2]):
             raise DumpError(
-                f"{total} utterance{'s' * (total != 1)} failed, and --max-failures is {self.max_failures}: "
-                "see the .log files in the log directory for the reasons"
+                f"{failed_count} utterance{'s' * (failed_count != 1)} failed, and --max-failures is "
+                f"{self.max_failures}: see the .log files in the log directory for the reasons"
             )
 
     def record_complete_archive(self, manifest: Manifest) -> None:
@@ -103,7 +103,7 @@ class Monitor:
         self.record_progress(manifest.shard, *manifest.counts)
 
     def say(self, message: str) -> None:
-        """Show a message between the lines of progress."""
+        """Print a message above the bar, or as a line between the lines of progress."""
         message = escape(message)
         with contextlib.suppress(OSError):  # A pipe may have lost its reader, which must not stop the job.
             if self._bar is None:
@@ -116,8 +116,8 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Take a last sample of the speed if audio came after the latest one. Print the last line, or close the bar."""
-        if self._count_seconds() > self.samples[-1][1]:  # The last utterances were finished after the last sample.
+        """Record a last sample if audio was computed since the previous one. Print the last line, or close the bar."""
+        if self._count_seconds() > self.samples[-1][1]:
             self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
             self._print_progress()
@@ -126,9 +126,9 @@ class Monitor:
             self._bar.close()
 
     def describe(self) -> str:
-        """Describe the progress: hours of audio, speed and time left as soon as they are known, and failures."""
+        """Describe the progress, such as "1.50 h, 90x real time, 0:20:00 left, 0 failed". Omit unknown values."""
         utterances, seconds, failures = self.totals
-        remaining, computed = self.total - utterances, self.computed
+        remaining, computed = self.total - utterances, self.computed_count
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
         has_estimate = (
             remaining and computed and self.elapsed >= SECONDS_BEFORE_ESTIMATE
@@ -139,13 +139,13 @@ class Monitor:
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe the time, speed and busiest stage, ``bound``, of this run, unless it had nothing to compute."""
-        if not self.computed:
+        """Describe this run: time, speed and ``bound``, the busiest stage; or say that nothing was left to compute."""
+        if not self.computed_count:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
 
     def _show_progress(self) -> None:
-        """Update the bar. Without a bar, print a line if the previous line is SECONDS_BETWEEN_LINES seconds old."""
+        """Update the bar. Without a bar, print a line unless one was printed less than SECONDS_BETWEEN_LINES ago."""
         if self._bar is not None:
             self._bar.update(self.totals[0] - self._bar.n)
             self._bar.set_postfix_str(self.describe(), refresh=False)
@@ -171,7 +171,7 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Return True if a stream can show a bar: a terminal with a width. An unknown width or descriptor is accepted."""
+    """Return True if a stream is a terminal whose width is positive or unknown, so that it can show a bar."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

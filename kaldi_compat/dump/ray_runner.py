@@ -17,7 +17,7 @@ from typing import Any
 from io_ark.extras import format_missing_package
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, format_error
-from kaldi_compat.dump.model import must_compare_extractor
+from kaldi_compat.dump.model import MAX_MESSAGE_CHARACTERS, must_compare_extractor
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives of ``shards`` on the Ray cluster of this process, or else on the cluster at ``--address``.
+    """Write the archives of ``shards`` on a Ray cluster: at ``--address``, unless this process is already connected.
 
     Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if the cluster
     cannot be reached or a task fails.
@@ -70,7 +70,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return ``job`` with absolute paths of directories and configurations. Ray workers start in other folders."""
+    """Return ``job`` with absolute paths of directories and configuration files, for workers in other folders."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
@@ -80,7 +80,7 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives in Ray tasks, as :func:`write_archives_on_ray` does. If a task fails, cancel the other tasks."""
+    """Run the tasks of :func:`write_archives_on_ray`. If a task fails, cancel the other tasks and raise DumpError."""
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
@@ -111,11 +111,12 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
 
 
 def _get_result(ray: Any, reference: Any, fault: str) -> str:
-    """Return the result of a task. Raise a :class:`DumpError` that starts with ``fault`` if Ray could not run it."""
+    """Return the error message or "" that a task returned. Raise DumpError with ``fault`` if Ray could not run it."""
     try:
         return str(ray.get(reference))
     except (ray.exceptions.RayError, OSError) as error:
-        raise DumpError(f"{fault}: {format_error(error)[:300]}: run the job again with --resume") from None
+        reason = format_error(error)[:MAX_MESSAGE_CHARACTERS]
+        raise DumpError(f"{fault}: {reason}: run the job again with --resume") from None
 
 
 # Runners by job and plan. A worker process of Ray writes many archives, and keeps the runner open between them.
@@ -125,8 +126,8 @@ _runners: dict[str, ShardRunner] = {}
 def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) -> str:
     """Write the archives of a shard in a Ray task unless they are complete. Return an error message, or "" on success.
 
-    Errors are returned instead of raised, because Ray would retry a task that raises. If ``shard`` is None, only
-    compare the extractor with the plan. ``directory`` is the job's working directory.
+    Errors are returned, because Ray would wrap a raised error in a RayError, as if it could not run the task. If
+    ``shard`` is None, only compare the extractor with the plan. Change to ``directory``, the job's working directory.
     """
     os.chdir(directory)
     if shard and read_manifest(job.layout, shard.number) is not None:

@@ -48,13 +48,9 @@ MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive l
 
 
 class RowMemory(FileMemory):
-    """Memory from which a GPU can copy, and in which the samples of wave files start at multiples of the frame shift.
+    """Memory from which a GPU can copy, and in which samples of wave files start at multiples of the frame shift."""
 
-    Attributes:
-        tensor: int16 tensor of the latest allocation. None for ordinary memory.
-    """
-
-    tensor: Any = None
+    tensor: Any = None  # int16 tensor of the latest allocation; None for ordinary memory.
 
 
 @dataclass(frozen=True)
@@ -89,10 +85,11 @@ def list_tasks(
 ) -> Iterator[Task | Lines | Failure]:
     """Yield the tasks that read the utterances of a shard, in the order of the list.
 
-    Consecutive segments of one recording form one task. Invalid segments and missing recordings give failures.
+    Consecutive segments of one recording form one task. Invalid segments, and segments of a recording that is not in
+    wav.scp, are failures.
 
     Args:
-        job, plan, shard: identify the list of utterances.
+        job, plan, shard: the shard, and the job and plan to which it belongs.
         recordings: wav.scp, if the list is ``segments``; None if the list is wav.scp.
         lines_at_once: function that returns the number of lines of wav.scp to read together next.
     """
@@ -100,7 +97,7 @@ def list_tasks(
     if recordings is None:
         yield from _iterate_script_tasks(lines, lines_at_once)
         return
-    segments = (_parse_segment(*numbered) for numbered in enumerate(lines))
+    segments = (_parse_segment(index, line) for index, line in enumerate(lines))
     for recording, group in itertools.groupby(segments, lambda item: getattr(item[1], "recording", None)):
         rxfilename = None if recording is None else recordings.get(recording)
         utterances = []
@@ -116,7 +113,7 @@ def list_tasks(
 
 
 def _iterate_script_tasks(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
-    """Yield a task for each command in the lines of wav.scp, and other lines in groups of up to ``lines_at_once()``."""
+    """Yield a task for each line of wav.scp with a command, and other lines in groups of up to ``lines_at_once()``."""
     index, lines = 0, iter(lines)
     while chunk := list(itertools.islice(lines, lines_at_once())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
@@ -135,7 +132,7 @@ def _parse_task(index: int, line: bytes) -> Task:
 
 
 def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
-    """Parse a line of ``segments``. Return its index, and the segment, or a failure if the line is invalid."""
+    """Return ``index``, and the segment that ``line`` of ``segments`` describes, or a failure if it is invalid."""
     text = line.decode("utf-8", "surrogateescape")
     try:
         return index, parse_segment(text)
@@ -165,13 +162,13 @@ class TaskReader:
         self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
-        """Read a task or lines. Return a failure unchanged. The last element of the result may be the unread lines."""
+        """Return the audio and failures of a task. After a full block of lines, the last element is unread lines."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> ReadResult:
-        """Read lines until their audio reaches the size of a block, and adapt ``lines_at_once`` to their sizes."""
+        """Read lines until a block is full. Return its audio, failures and unread lines. Adapt ``lines_at_once``."""
         entries: ReadResult = []
         line_count = size = 0
         while line_count < len(lines) and size < self._bytes_at_once:
@@ -191,8 +188,8 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read lines from index ``first`` as a block. Return None if they cannot form a block, or audio is too long."""
-        if not hasattr(self._local, "loader"):
+        """Return a block of one or more lines from index ``first`` on, or None if line ``first`` must be read alone."""
+        if not hasattr(self._local, "loader"):  # Each thread has its own loader and memory.
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()
             if memory is not None:
@@ -206,16 +203,16 @@ class TaskReader:
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of ``audio``, the latest block, in memory, or None if a GPU cannot copy from this memory."""
+        """Return the place of the thread's latest block ``audio``, or None if a GPU cannot copy from its memory."""
         memory = self._local.memory
         if memory is None or memory.tensor is None:
             return None
-        is_in_tensor = audio.samples.__array_interface__["data"][0] == memory.tensor.data_ptr()
-        return OnGrid(memory.tensor, 0) if is_in_tensor else None
+        is_in_memory = audio.samples.__array_interface__["data"][0] == memory.tensor.data_ptr()
+        return OnGrid(memory.tensor, 0) if is_in_memory else None
 
 
 def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
-    """Read a task's audio. If the file cannot be read, all its utterances become failures."""
+    """Return the audio or failure of each utterance of a task. If the file cannot be read, all of them are failures."""
     try:
         wave = read_audio(task.rxfilename, options)
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
@@ -224,7 +221,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of ``segment``, or of the whole recording for None, or a failure for an invalid segment."""
+    """Return the audio of ``segment``, or of the whole recording if it is None. An invalid segment is a failure."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -241,8 +238,8 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
         options: options of the dump.
 
     Raises:
-        ArkError: the file cannot be read, or the command failed.
-        AudioError: the content is not audio, or the audio is too long.
+        ArkError: the file cannot be read or is not audio, the command failed, or the audio is too long.
+        OptionError: Kaldi's resampling cannot change the speed of audio with this sampling rate.
     """
     factor = None
     if options.speeds:
@@ -274,7 +271,7 @@ class Clock:
 
 
 def get_max_waiting_bytes(options: DumpOptions) -> int:
-    """Return how many bytes of audio may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
+    """Return the limit in bytes of the audio that waits in a process. On GPUs, ``nj`` processes share pinned memory."""
     if not options.on_gpu:
         return MAX_WAITING_BYTES
     return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))
@@ -290,11 +287,11 @@ def read_tasks_ahead(
 ) -> Generator[AudioOrFailure]:
     """Yield the results of the tasks in order, while threads already read the next tasks.
 
-    The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if the
-    tasks would exceed ``max_bytes`` when each is as large as the largest task so far. ``clock`` measures the calls of
-    ``read``, which reads one task.
+    At least ``threads`` tasks are read ahead. Further tasks are started while fewer than ``max_files`` files are read
+    ahead, and while the audio would not exceed ``max_bytes`` if each task were as large as the largest task so far.
+    ``clock`` measures the calls of ``read``, which reads one task.
     """
-    largest = 1  # Size in bytes of the audio of the largest task so far.
+    largest_size = 1  # Size in bytes of the audio of the largest task so far.
     pending: deque[tuple[int, Future[ReadResult]]] = deque()
 
     def measure_read(task: Task | Lines | Failure) -> ReadResult:
@@ -306,7 +303,7 @@ def read_tasks_ahead(
         unread_tasks = iter(tasks)
         file_count = 0
         while True:
-            while len(pending) < threads or (file_count < max_files and (len(pending) + 1) * largest <= max_bytes):
+            while len(pending) < threads or (file_count < max_files and (len(pending) + 1) * largest_size <= max_bytes):
                 if (task := next(unread_tasks, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1
@@ -321,7 +318,7 @@ def read_tasks_ahead(
                 pending.appendleft((len(unread), pool.submit(measure_read, unread)))
                 file_count += len(unread)
             entries = [entry for entry in result if not isinstance(entry, Lines)]
-            largest = max(largest, sum(entry.nbytes for entry in entries))
+            largest_size = max(largest_size, sum(entry.nbytes for entry in entries))
             yield from entries
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

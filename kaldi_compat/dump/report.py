@@ -30,9 +30,9 @@ from kaldi_compat.dump.report_charts import draw_bars, draw_curve, draw_features
 from kaldi_compat.dump.write import DURATIONS
 from kaldi_compat.functional.cmvn import compute_mean_and_variance
 
-# Limits of the page, in this order: pictures of an output, bins of a histogram, listed failures, listed anomalies, and
-# frames in a picture.
-MAX_PICTURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES = 4, 30, 1000, 50, 1200
+# Limits of the page, in this order: pictures of an output, bins of a histogram, listed failures, listed anomalies,
+# frames in a picture, listed longest utterances, and listed shortest utterances.
+MAX_PICTURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES, MAX_EXTREMES = 4, 30, 1000, 50, 1200, 3
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -105,7 +105,7 @@ def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) 
     if len(durations):
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", draw_histogram(counts, edges, ("duration in seconds", "utterances"))
-        yield "Longest and shortest utterances", _draw_extreme_durations(job, plan, min(3, len(durations)))
+        yield "Longest and shortest utterances", _draw_extreme_durations(job, plan)
     statistics = outcome.statistics
     if statistics is not None and np.isfinite(statistics).all():
         mean, variance = compute_mean_and_variance(statistics)
@@ -129,7 +129,7 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (key, reason) by reason. After MAX_FAILURES, it lists only one per reason."""
+    """Return HTML that lists failures (key, reason) by reason. After MAX_FAILURES, list only the first of a reason."""
     groups = []
     remaining_count = MAX_FAILURES
     for reason, group in group_by_reason(failures):
@@ -146,18 +146,18 @@ def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
 def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     """Yield the sections about audio anomalies and slow files, or nothing if no utterance could be inspected."""
     sample = inspect_audio(job)
-    if not sample.inspected:
+    if not sample.inspected_count:
         return
-    note = f'<p class="note">Among {sample.inspected} utterances, evenly spread over the list.</p>'
+    note = f'<p class="note">Among {sample.inspected_count} utterances, evenly spread over the list.</p>'
     anomalies = draw_table(sample.anomalies[:MAX_ANOMALIES]) + _describe_rest(len(sample.anomalies) - MAX_ANOMALIES)
     yield "Odd audio: silence, clipping, offset, rates", note + (anomalies or "<p>None was found.</p>")
     yield "Slowest to read", note + draw_bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
 
-def _draw_extreme_durations(job: Job, plan: DumpPlan, count: int) -> str:
-    """Return an HTML table of the ``count`` longest and ``count`` shortest utterances, which overlap in short lists."""
-    longest = heapq.nlargest(count, _read_durations(job, plan), key=itemgetter(1))
-    shortest = heapq.nsmallest(count, _read_durations(job, plan), key=itemgetter(1))
+def _draw_extreme_durations(job: Job, plan: DumpPlan) -> str:
+    """Return an HTML table of the MAX_EXTREMES longest and the MAX_EXTREMES shortest utterances, longest first."""
+    longest = heapq.nlargest(MAX_EXTREMES, _read_durations(job, plan), key=itemgetter(1))
+    shortest = heapq.nsmallest(MAX_EXTREMES, _read_durations(job, plan), key=itemgetter(1))
     return draw_table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
 
 
@@ -171,13 +171,16 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 
 
 def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
-    """Yield HTML figures of utterances that are sampled evenly from the list: images of matrices, curves of vectors."""
+    """Yield HTML figures of up to MAX_PICTURES utterances for each output: images of matrices, curves of vectors."""
     for output in plan.trial.outputs:
         yield from _draw_output(job, output, float(get_frame_shift(plan) or 0.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of evenly sampled arrays, except empty matrices; or an error. ``shift`` is in seconds, or 0."""
+    """Yield figures of up to MAX_PICTURES arrays, evenly spread over the list. Empty matrices have no figure.
+
+    If an array cannot be read, end with an error message. ``shift`` is the frame shift in seconds; 0 if unknown.
+    """
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

@@ -28,15 +28,15 @@ FULL_SCALE_PERCENT = 327.68  # 1% of full scale, 32768.
 class Inspection(NamedTuple):
     """Results of inspecting the audio of some utterances."""
 
-    inspected: int  # Number of inspected utterances.
+    inspected_count: int  # Number of inspected utterances.
     anomalies: list[tuple[str, str]]  # Key and description of each anomaly. The key "all" stands for all utterances.
     slowest: list[tuple[str, float]]  # Key and reading time in seconds of the slowest utterances, slowest first.
 
 
 def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
-    """Inspect the audio of a sample of the utterances, for at most ten seconds.
+    """Inspect the audio of a sample of the utterances. Start no further utterance after MAX_SECONDS seconds.
 
-    The sample has 5% of the utterances, but at least 20 and at most 200, spread evenly over the list.
+    The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over the list.
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
     failures separately. Commands are not run a second time.
 
@@ -52,7 +52,7 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
     count = min(max(len(keys) // UTTERANCES_PER_INSPECTED, MIN_UTTERANCES), MAX_UTTERANCES, len(keys))
     positions = sorted({round(position) for position in np.linspace(0, len(keys) - 1, count)})
     anomalies: list[tuple[str, str]] = []
-    times: list[tuple[str, float]] = []
+    reading_times: list[tuple[str, float]] = []
     rates = Counter[float]()
     start_time = time.monotonic()
     for position in positions:
@@ -63,14 +63,14 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
             wave = waves[key]
         except (ArkError, OSError):
             continue
-        times.append((key, time.perf_counter() - read_start))
+        reading_times.append((key, time.perf_counter() - read_start))
         rates[wave.sample_frequency] += 1
         anomalies += [(key, text) for text in describe_anomalies(wave.samples)]
     if len(rates) > 1:
         listing = ", ".join(f"{occurrences} of {rate:g} Hz" for rate, occurrences in sorted(rates.items()))
         ((most_frequent, _),) = rates.most_common(1)
         anomalies.insert(0, ("all", f"several sampling rates: {listing}; the most frequent is {most_frequent:g} Hz"))
-    return Inspection(len(times), anomalies, sorted(times, key=lambda item: -item[1])[:slowest_count])
+    return Inspection(len(reading_times), anomalies, sorted(reading_times, key=lambda item: -item[1])[:slowest_count])
 
 
 def _open_waves(job: Job) -> Mapping[str, Any]:

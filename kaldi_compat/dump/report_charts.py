@@ -31,8 +31,9 @@ def choose_ticks(low: float, high: float, count: int = 5) -> list[float]:
         return [low]
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if span / (factor * power) <= count)
-    first = math.ceil(low / step - 1e-9)  # The tolerance allows for rounding errors.
-    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+    # The tolerance of 1e-9 steps and the rounding to 12 digits hide errors of floating point.
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
 
 
 def _scale(values: Any, low: float, high: float, start: float, stop: float) -> Any:
@@ -40,9 +41,9 @@ def _scale(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Return an SVG with the elements ``content`` in axes of the ranges ``x`` and ``y``, which ``names`` label.
+    """Return an SVG with axes of the ranges ``x`` and ``y``, and the SVG elements ``content`` inside of the axes.
 
-    ``label`` describes the picture for screen readers.
+    ``names`` are labels of the horizontal and the vertical axis. ``label`` describes the picture for screen readers.
     """
     parts = []
     for value in choose_ticks(*x, count=6):
@@ -71,7 +72,7 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
     Args:
         x: positions (points,) of the values on the horizontal axis.
         lines: name and values (points,) of each line. The legend omits lines with the name "".
-        names: labels of the axes, with units.
+        names: labels of the horizontal and the vertical axis, with units.
     """
     low = min(0.0, *(float(line.min()) for _, line in lines))
     high = max(float(line.max()) for _, line in lines)
@@ -95,7 +96,7 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
 
 
 def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
-    """Return an SVG of counts (bins,) over the edges (bins + 1,) of their bins. ``names`` are labels of the axes."""
+    """Return an SVG histogram of ``counts`` (bins,) with bin ``edges`` (bins + 1,). ``names`` label the axes."""
     x_range, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
     x_pixels = _scale(edges, *x_range, LEFT, WIDTH - RIGHT)
     tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
@@ -120,12 +121,12 @@ def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
     return f"<table>{cells}</table>"
 
 
-def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
+def draw_features(values: Floats, frame_shift: float, column_label: str, title: str) -> str:
     """Return an SVG of ``values`` (frames, dim) with axes. Small and nonfinite values are dark, large values are light.
 
     Args:
         frame_shift: time between the starts of consecutive frames in seconds. For 0, the horizontal axis counts frames.
-        columns: label of the vertical axis.
+        column_label: label of the vertical axis.
         title: description of the picture for screen readers.
     """
     finite = np.isfinite(values)
@@ -137,7 +138,7 @@ def draw_features(values: Floats, frame_shift: float, columns: str, title: str) 
         f'height="{HEIGHT - TOP - BOTTOM}" preserveAspectRatio="none" style="image-rendering: pixelated"/>'
     )
     time_axis = "time in seconds" if frame_shift else "frame"
-    names = (f"{time_axis} (dark: {lowest:.4g}, light: {highest:.4g})", columns)
+    names = (f"{time_axis} (dark: {lowest:.4g}, light: {highest:.4g})", column_label)
     return _draw_axes(picture, (0.0, len(values) * (frame_shift or 1.0)), (0.0, float(values.shape[1])), names, title)
 
 

@@ -68,13 +68,13 @@ class ShardRunner:
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
         """Write the archives of a shard, one for each output, and return the manifest.
 
-        After each batch, ``report`` is called with the number of utterances so far, including failures, the seconds of
-        audio with features, and the number of failures.
+        After each batch, call ``report`` with the shard's number of utterances so far, including failures, the seconds
+        of audio with features, and the number of failures.
 
         Raises:
-            OutputError: the archive cannot be written, or reads back with other bytes.
+            OutputError: an archive cannot be written, or reads back with other bytes.
             PlanError: an input has changed since the plan was made.
-            DumpError: the list of utterances has changed, or the archive cannot be computed.
+            DumpError: the list of utterances has changed, or the features cannot be computed.
         """
         with write_log_file(self.job.layout.get_file_of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
@@ -93,24 +93,24 @@ class ShardRunner:
                 raise
 
     def _make_archives(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
-        """Read, compute, encode and write the utterances of a shard. Raise DumpError if some of them are missing."""
+        """Read, compute, encode and write a shard. Raise DumpError if the list has fewer utterances than the plan."""
         read_clock, compute_clock, write_clock = Clock(), Clock(), Clock()
         start = time.perf_counter()
-        count, seconds, failures = 0, 0.0, 0
+        count, seconds, failure_count = 0, 0.0, 0
         pending_writes: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
+        with ThreadPoolExecutor(1, thread_name_prefix="write") as writing_thread:
             for results in self._compute_results(shard, read_clock, compute_clock):
                 for result in results:
                     # An utterance has a result for each output. Only the result of the first output is counted.
                     if isinstance(result, Failure) or result.name == self.trial.first:
                         count, seconds = count + len(result), seconds + result.seconds
                     if isinstance(result, Failure):
-                        failures += 1
+                        failure_count += 1
                         logger.warning("%s: %s", result.key, result.reason)
                 while len(pending_writes) > MAX_WAITING_BATCHES:
                     pending_writes.popleft().result()
-                pending_writes.append(thread.submit(self._write_results, writer, results, write_clock))
-                report(count, seconds, failures)
+                pending_writes.append(writing_thread.submit(self._write_results, writer, results, write_clock))
+                report(count, seconds, failure_count)
             for pending_write in pending_writes:
                 pending_write.result()
         if writer.processed_count != shard.count:
@@ -133,7 +133,7 @@ class ShardRunner:
     def _compute_results(
         self, shard: Shard, read_clock: Clock, compute_clock: Clock
     ) -> Iterator[Sequence[FeaturesOrFailure]]:
-        """Yield the results of the batches in the order of the list. A batch starts before the previous batch ends."""
+        """Yield the results of each batch in the order of the list. Start each batch before the previous one ends."""
         pending_batches: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._read_batches(shard, read_clock):
             with compute_clock.measure():
@@ -146,11 +146,10 @@ class ShardRunner:
             yield _finish_batch(pending_batch, compute_clock)
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
-        """Read the utterances of a shard ahead, and yield batches of at most ``window`` (utterances, seconds)."""
-        options = self.job.options
+        """Yield the audio and failures of a shard in batches within the limits ``compute.window``, and read ahead."""
+        options, max_bytes = self.job.options, get_max_waiting_bytes(self.job.options)
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
-        max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)
-        blocks = read_tasks_ahead(tasks, self.read, options.readers, max_files, read_clock, max_bytes)
+        blocks = read_tasks_ahead(tasks, self.read, options.readers, options.window_utterances, read_clock, max_bytes)
         with contextlib.closing(blocks):
             # The sizes of the blocks depend on the speed of reading, which must not affect the batches of an extractor.
             entries = (utterance for block in blocks for utterance in block.separate()) if self.job.source else blocks
@@ -162,8 +161,7 @@ def group_entries(
 ) -> Iterator[list[AudioOrFailure]]:
     """Group consecutive entries into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
 
-    An entry that exceeds a limit is a batch by itself. Batches are not padded, so lengths need not be similar, and
-    results keep the order of the list.
+    An entry is not split. If it exceeds a limit, it is a batch by itself.
     """
     batch: list[AudioOrFailure] = []
     utterances, seconds = 0, 0.0
@@ -180,7 +178,7 @@ def group_entries(
 
 
 def _finish_batch(batch: tuple[list[Failure], Pending], compute_clock: Clock) -> list[FeaturesOrFailure]:
-    """Wait for a batch. Return its features and failures, in the order of the list."""
+    """Return the results of ``batch`` (failures of reading, pending results), in the order of the list."""
     failures, pending = batch
     with compute_clock.measure():
         return sorted([*failures, *pending()], key=attrgetter("index"))
@@ -228,7 +226,7 @@ def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def redirect_stderr(path: Path) -> Iterator[None]:
-    """Append standard error of the ``with`` block to a file, unless it cannot be opened. Remove an empty file."""
+    """Append standard error of the ``with`` block to a file, if it can be opened. Remove the file if it stays empty."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:

@@ -32,9 +32,9 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
     keys = filter(None, map(_get_key, lines))
     while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
         speakers = read_values(path, chunk)
-        for invalid in [name for name in set(speakers.values()) if len(name.split()) != 1]:
-            key = next(key for key in chunk if speakers.get(key) == invalid)
-            fault = f"should have one speaker, not {decode_key(invalid)!r}: correct the line"
+        for invalid_value in [value for value in set(speakers.values()) if len(value.split()) != 1]:
+            key = next(key for key in chunk if speakers.get(key) == invalid_value)
+            fault = f"should have one speaker, not {decode_key(invalid_value)!r}: correct the line"
             raise DumpError(f"{path}: {decode_key(key)} {fault}")
         if missing_keys := [key for key in chunk if key not in speakers]:
             missing_count, first_missing = missing_count + len(missing_keys), first_missing or missing_keys[0]
@@ -46,7 +46,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
 
 
 def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Map ``keys`` to their values in a file with a key and a value per line. Missing keys are left out.
+    """Map ``keys`` to their values in a file with a key and a value per line. Keys that the file lacks are left out.
 
     A line with only a key has the value ``b""``. If the file has all keys and is sorted, as Kaldi requires, only the
     lines from about the smallest to the largest key are read. Otherwise, the whole file is read.
@@ -64,7 +64,7 @@ def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each line whose key is in ``keys``. Stop at a key above ``last`` if it is given."""
+    """Yield the key and value of each line whose key is in ``keys``. Stop at the first key above ``last``, if given."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
         if key in keys:
@@ -74,7 +74,7 @@ def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None =
 
 
 def _seek_before_key(file: IO[bytes], key: bytes) -> None:
-    """Seek to a line that starts at most MIN_SEARCH_BYTES and one line before the line of ``key`` in a sorted file."""
+    """Seek in a sorted file to a line that starts at most MIN_SEARCH_BYTES and one line before the line of ``key``."""
     low, high = 0, file.seek(0, 2)
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2

@@ -64,7 +64,7 @@ class SpectralComputer:
         return lambda: results
 
     def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
-        """Return the features and failures of utterances, in order, as :func:`compute_in_halves` computes them."""
+        """Return the features and failures of utterances in order. After an error, see :func:`compute_in_halves`."""
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
@@ -92,9 +92,9 @@ class SpectralComputer:
 
 
 def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Product | Failure]:
-    """Return the results of ``work`` for utterances. After an error, apply ``work`` to halves to isolate the cause.
+    """Return the results of ``work`` for utterances. After an error, halve the utterances until the cause is isolated.
 
-    An utterance that fails by itself becomes a :class:`Failure`. A RuntimeError from outside this project is raised.
+    An utterance that fails by itself becomes a :class:`Failure`, but a RuntimeError of another library is raised.
     """
     try:
         return [work(audio)]
@@ -109,16 +109,17 @@ def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Pr
 def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
     """Yield the blocks of a batch. For speed, join consecutive single utterances, up to MAX_GROUP_SAMPLES samples."""
     group: list[Audio] = []
-    total = 0
+    group_samples = 0
     for audio in batch:
         is_single = isinstance(audio.block, WaveBlock) and len(audio) == 1
-        count = audio.nbytes // 2  # Number of samples of 2 bytes.
-        if group and (not is_single or total + count > MAX_GROUP_SAMPLES or audio.index != group[-1].index + 1):
+        samples = audio.nbytes // 2  # Number of samples of 2 bytes.
+        fits = is_single and group_samples + samples <= MAX_GROUP_SAMPLES
+        if group and not (fits and audio.index == group[-1].index + 1):
             yield _join_audio(group)
-            group, total = [], 0
+            group, group_samples = [], 0
         if is_single:
             group.append(audio)
-            total += count
+            group_samples += samples
         else:
             yield audio
     if group:
@@ -146,7 +147,7 @@ def find_warp_file(job: Job) -> Path | None:
 
 
 def check_feature(job: Job, confs: Mapping[str, str]) -> None:
-    """Check that the spectral feature of a job can be computed on the CPU, and read the data directory's VTLN factors.
+    """Check the options in ``confs`` of a job's spectral feature, the tables that options name, and the VTLN factors.
 
     Raises:
         DumpError: a table that an option names is missing.

@@ -64,13 +64,13 @@ class PackedComputer(SpectralComputer):
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start a batch, in parts if the device's memory is too small. Return a function that waits for the results."""
+        """Start a batch, in parts if the device's memory is too small. Return a function that waits for all results."""
         parts = start_in_halves(self._start_batch, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
         return join_pending(parts)
 
     def take_figures(self) -> dict[str, float]:
-        """Return counts since the previous call, such as "halved", and the peak of allocated GPU memory in bytes."""
+        """Return counts since the previous call, such as of halved batches, and the peak GPU memory in bytes."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.measure_peak_memory()) is not None:
@@ -85,26 +85,26 @@ class PackedComputer(SpectralComputer):
         return result
 
     def _start_batch(self, batch: Sequence[Audio]) -> Pending:
-        """Start computing a batch: one row for each type of samples. Return a function that waits for the results."""
+        """Start a batch, in one row for each dtype of samples. Return a function that waits for the results."""
         parts = [part for audio in batch for part in compute_in_halves(self._prepare_part, audio)]
         failures: list[FeaturesOrFailure] = [part for part in parts if isinstance(part, Failure)]
         rows = defaultdict[Any, list[Part]](list)
         for part in parts:
             if not isinstance(part, Failure):
                 rows[part.samples.dtype].append(part)
-        counts = self._counts.copy()
+        earlier_counts = self._counts.copy()
         try:
             pending_rows = [self._start_row(row) for row in rows.values()]
-        except RuntimeError:  # If the batch does not fit, the caller starts its halves, which are then counted.
-            self._counts = counts
+        except RuntimeError:  # If the memory is too small, the caller starts the halves, which are then counted.
+            self._counts = earlier_counts
             raise
         return join_pending([lambda: failures, *pending_rows])
 
     def _prepare_part(self, audio: Audio) -> Part:
-        """Select the channel of utterances, look up VTLN factors, and resample a single utterance if its rate differs.
+        """Return the selected channel and the VTLN factors of utterances. Resample an utterance of another rate.
 
         Raises:
-            Skip: features cannot be computed, or the utterances must be processed one by one.
+            Skip: the features cannot be computed, or not for all utterances of the block together.
         """
         extractor, options = self.extractor, self.frame_options
         channel, factors = extractor.select_channels(audio.block), extractor.find_warps(audio.block, self.warps)
@@ -125,7 +125,7 @@ class PackedComputer(SpectralComputer):
         return Part(audio, samples, starts, lengths, warps)
 
     def _start_row(self, parts: Sequence[Part]) -> Pending:
-        """Pack utterances into a row, and start to compute features. Return a function that waits for the results."""
+        """Start to compute the features of utterances in one row. Return a function that waits for the results."""
         transfers = self.transfers
         with transfers.profile_inference("pack"):
             row = pack_utterances(parts, self.frame_options, pinned=transfers.pins_memory)
@@ -135,52 +135,51 @@ class PackedComputer(SpectralComputer):
             return self._fetch_features(features, row, parts)
 
     def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
-        """Start computing the features (frames, dim) of all frames of a row, and return them on the device."""
+        """Start to compute the features of all frames of a row. Return them as a tensor (frames, dim) on the device."""
         samples = self.transfers.send_pieces(row.pieces, row.length)
         keys = b"".join([part.audio.block.keys for part in parts])
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
-        features, by_kernels = compute_row(self.module, samples, row.first_frames, row.frames, warps, noise)
-        if self.transfers.device.type == "cuda" and not by_kernels:
+        features, used_kernels = compute_row(self.module, samples, row.first_frames, row.frames, warps, noise)
+        if self.transfers.device.type == "cuda" and not used_kernels:
             self._counts["without_kernels"] += len(warps)
         if self.extractor.options.subtract_mean:
             features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))
         return features
 
     def _fetch_features(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
-        """Start compressing and fetching the features of a row. Return a function that waits for the results."""
-        packed = self._compress_matrices(features, row)
-        is_compressed = bool(packed)
-        tensors = [tensor for group in packed for tensor in group.tensors]
+        """Start to compress and fetch the features of a row. Return a function that waits for the results."""
+        groups = self._compress_matrices(features, row)
+        is_compressed = bool(groups)
+        tensors = [tensor for group in groups for tensor in group.tensors]
         wait = self.transfers.fetch_tensors([*tensors, *([] if is_compressed else [features])])
-        ranges = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
+        frame_ranges = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
         def collect_results() -> list[FeaturesOrFailure]:
             """Wait for the transfers, and return the results of the row."""
             arrays = wait()
-            headers: list[bytes | None] = [None] * len(ranges)
-            codes: list[memoryview] = [memoryview(b"")] * len(ranges)
-            for i, group in enumerate(packed):  # A group has three tensors.
+            headers: list[bytes | None] = [None] * len(frame_ranges)
+            codes: list[memoryview] = [memoryview(b"")] * len(frame_ranges)
+            for i, group in enumerate(groups):  # A group has three tensors.
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
                 for utterance, header, codes_of_matrix in objects:
                     headers[utterance], codes[utterance] = header, codes_of_matrix
             if is_compressed:
-                # The device leaves out matrices that it cannot compress, for example matrices with NaN. Such
-                # matrices are fetched uncompressed, and the encoder on the CPU handles them.
+                # The device leaves out some matrices, such as matrices with NaN. The encoder on the CPU handles them.
                 uncompressed_indices = [i for i, header in enumerate(headers) if header is None]
-                matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
+                matrices = [features[first:end] for first, end in (frame_ranges[i] for i in uncompressed_indices)]
                 fetched_matrices = self.transfers.fetch_tensors(matrices, are_computed=True)() if matrices else []
-                values = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
+                uncompressed = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
             else:
-                values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}
-            return _make_results(parts, row, headers, codes, values)
+                uncompressed = {i: arrays[-1][first:end] for i, (first, end) in enumerate(frame_ranges)}
+            return _make_results(parts, row, headers, codes, uncompressed)
 
         return collect_results
 
     def _compress_matrices(self, features: Tensor, row: Row) -> list[Any]:
-        """Start compressing the matrices that the device can compress. Return a list of ``CompressedMatrices``.
+        """Start to compress the matrices that the device can compress. Return a list of ``CompressedMatrices``.
 
-        Their ``members`` are positions of utterances in the row.
+        The ``members`` of a group are positions of utterances in the row. Without compression, the list is empty.
         """
         if self.method is None or not _can_compress(features):
             return []
@@ -220,19 +219,19 @@ def _make_results(
     results: list[FeaturesOrFailure] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
         run = slice(first, end)
-        index, names = int(indices[first]), join_keys(keys[run])
+        index, joined_keys = int(indices[first]), join_keys(keys[run])
         if is_uncompressed[first]:
             values = [matrices[i] for i in range(first, end)]
             shapes = np.array([value.shape for value in values])
-            block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
+            block = ArrayBlock(joined_keys, np.concatenate(values).reshape(-1), shapes)
             results.append(Features(index, block, durations[run]))
             continue
         # An entry of an archive has the key with a space, the header and the codes.
-        pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], headers[run], codes[run]
+        pieces: Any = joined_keys.replace(b"\n", b" \n").split(b"\n")[:-1], headers[run], codes[run]
         sizes = np.array([list(map(len, column)) for column in pieces])
         data = np.frombuffer(b"".join(chain.from_iterable(zip(*pieces, strict=True))), np.uint8)
-        objects = np.cumsum(sizes.sum(0)) - sizes[1:].sum(0)
-        results.append(Encoded(index, PackedBlock(names, data, objects), durations[run], frames=row.counts[run]))
+        offsets = np.cumsum(sizes.sum(0)) - sizes[1:].sum(0)  # Positions of the headers in the data.
+        results.append(Encoded(index, PackedBlock(joined_keys, data, offsets), durations[run], frames=row.counts[run]))
     return results
 
 
@@ -255,7 +254,7 @@ def start_in_halves(
     batch: Sequence[Audio],
     compute_one: Callable[[Audio], FeaturesOrFailure],
 ) -> list[Pending]:
-    """Start a batch. Halve a batch, and then its blocks, repeatedly while they do not fit into the device's memory.
+    """Start a batch. If it does not fit into the device's memory, start its halves instead, down to single utterances.
 
     Args:
         start: function that starts to compute a batch.

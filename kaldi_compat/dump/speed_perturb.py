@@ -25,12 +25,9 @@ from kaldi_compat.options.config import parse_real
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
-    """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
+    """Split a command of ``utils/perturb_data_dir_speed.sh``, such as "sox ... speed 0.9 |", into its input and factor.
 
     For any other rxfilename, or a factor that is not a number from 0.01 to 100, return ``rxfilename`` and None.
-
-    >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
-    ('a.wav', '0.9')
     """
     split = data_dir.split_speed(rxfilename)
     # Sox also accepts other notations of speeds, such as cents (50c). Such commands are left to sox.
@@ -40,7 +37,7 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes.
 
-    The samples of the result are 16-bit. ``rate * factor`` is rounded to a whole number of hertz.
+    The samples of the result are int16. ``rate * factor`` is rounded to a whole number of hertz.
     """
     rate = round(wave.sample_frequency)
     played_rate = round(rate * float(factor))
@@ -81,7 +78,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
 
 
 def _check_lines(source: Path) -> None:
-    """Raise :class:`DumpError` for a line that Kaldi's script misreads: it has too few words, or a time such as 1_0."""
+    """Raise DumpError for a line that Kaldi's script misreads: it has too few words, or an invalid time such as 1_0."""
     for name, word_count, first_time in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
         content = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
@@ -93,6 +90,6 @@ def _check_lines(source: Path) -> None:
 
 
 def _warn_of_loss(text: str) -> None:
-    """Print a line of fix_data_dir.sh as a warning if it is about lost utterances."""
+    """Print ``text``, a message of fix_data_dir.sh, as a warning if it is about lost utterances."""
     if " utterances out of " in text:  # fix_data_dir.sh also prints a line if it kept all utterances.
         print(f"WARNING: {text}", file=sys.stderr)

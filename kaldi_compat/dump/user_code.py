@@ -17,7 +17,6 @@ STANDARD_STREAMS = (0, 1, 2)
 CLOSED_FILES = 253  # Exit status of a supervised job whose files were closed by user code.
 PR_SET_PDEATHSIG = 1  # Option of prctl() to receive a signal when the parent ends (linux/prctl.h).
 
-
 _supervised: list[int] = []  # Process id of this job if a parent process supervises it; otherwise empty.
 _owner: list[tuple[int, str]] = []  # Process id of a supervised job or of a worker, and name of the extractor.
 
@@ -61,7 +60,7 @@ def guard_user_code(name: str) -> Iterator[None]:
 
 
 def register_job_process(name: str) -> None:
-    """Let :func:`end_fork` end each process that user code forks from this process. ``name`` names the extractor."""
+    """Let :func:`end_fork` end the processes that user code forks from this process. ``name`` names the extractor."""
     _owner[:] = [(os.getpid(), name)]
 
 
@@ -84,8 +83,8 @@ def _is_from_signal(error: BaseException) -> bool:
     if isinstance(error, Interrupted):
         return True
     is_blocked = hasattr(signal, "pthread_sigmask") and signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler and not is_blocked
-    return isinstance(error, KeyboardInterrupt) and is_default
+    can_handler_raise = signal.getsignal(signal.SIGINT) is signal.default_int_handler and not is_blocked
+    return isinstance(error, KeyboardInterrupt) and can_handler_raise
 
 
 class _Process:
@@ -101,8 +100,8 @@ class _Process:
     def restore(self) -> list[str]:
         """Restore the working directory and standard streams. Return descriptions of the changes that are errors.
 
-        A redirected standard stream is not an error. If user code has closed the descriptors of this object, a
-        supervised process ends here, and another process restores only ``sys.stdin``, ``stdout`` and ``stderr``.
+        A redirected standard stream is not an error. If user code has closed a descriptor of this object, a supervised
+        process ends here, and any other process restores only ``sys.stdin``, ``sys.stdout`` and ``sys.stderr``.
         """
         if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
@@ -145,9 +144,9 @@ def _get_folder_name() -> str:
 
 
 def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object]) -> int:
-    """Run a job in a child process, and report a process that ends before the job has returned its status.
+    """Run a job in a child process, and report if the child ends before ``run`` has returned the job's exit status.
 
-    The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal. ``name`` is the name of
+    The child itself cannot report ``os._exit``, an exit inside a C library or a fatal signal. ``name`` is the name of
     the extractor in the message, which ``say`` prints.
 
     Returns:
@@ -181,11 +180,10 @@ def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object
     with contextlib.suppress(BlockingIOError):
         message = os.read(reading_end, 1 << 16)  # A pipe holds 64 KiB by default.
     if token in message:
-        os._exit(message.partition(token)[2][0])
+        os._exit(message.partition(token)[2][0])  # The byte after the token is the status.
     exit_code = os.waitstatus_to_exitcode(wait_status)
-    action = "ended the process "
-    action += f"by {get_signal_name(-exit_code)}" if exit_code < 0 else f"with status {exit_code}"
-    action = "closed files of the program" if exit_code == CLOSED_FILES else action
+    ending = f"by {get_signal_name(-exit_code)}" if exit_code < 0 else f"with status {exit_code}"
+    action = "closed files of the program" if exit_code == CLOSED_FILES else f"ended the process {ending}"
     say(
         f"{name} has {action} before the job was done; complete archives are kept, and --resume creates the "
         "missing archives"

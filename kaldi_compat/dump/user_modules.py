@@ -34,7 +34,7 @@ def find_archive(loader: object) -> str | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user, a missing or unknown name, or a module with neither a file nor a spec."""
+    """Return True for a module of the user, None, a module that is not imported, or one with neither file nor spec."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
@@ -54,8 +54,7 @@ def is_library_file(path: Path) -> bool:
 
 
 def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
-    """Map the names of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks to their files, if any."""
-    new_names = [
-        name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
-    ]
-    return {name: path for name in new_names if (path := find_module_path(name))}
+    """Return the files, by name, of the user's modules that were imported since the copy ``earlier`` of sys.modules."""
+    new_names = [name for name in list(sys.modules) if name not in earlier and name != "__main__"]
+    paths = {name: find_module_path(name) for name in new_names if is_user_module(name)}
+    return {name: path for name, path in paths.items() if path}

@@ -40,10 +40,10 @@ SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has cl
 
 
 def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
+    """Write the archives of ``shards`` on this machine, in worker processes, or in this process if one worker suffices.
 
-    Several worker processes write different archives at the same time. Raise :class:`DumpError` if they are needed, but
-    this process is daemonic and cannot start them. Without ``shards``, only compare an extractor with the plan.
+    Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if archives
+    cannot be written, or if this process is daemonic, so that it cannot start workers.
     """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
@@ -65,7 +65,7 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return its runner. Raise UnavailableError if a GPU cannot be opened now."""
+    """Return a runner that computes on a device. Raise UnavailableError if the device is a GPU that is unavailable."""
     try:
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)
@@ -99,7 +99,7 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Have workers write all archives, and replace dead workers. Always end them, and remove unfinished files."""
+        """Let workers write all archives. Replace dead workers. Finally, kill all workers and clean up their files."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -109,8 +109,8 @@ class _Workers:
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
-                active = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in active}.values():  # They have sent messages or died.
+                active = {id(handles[handle]): handles[handle] for handle in connection.wait(list(handles))}
+                for worker in active.values():  # They have sent messages or died.
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:
@@ -120,7 +120,7 @@ class _Workers:
                     clear_unfinished_files(self.job.layout, worker.shard.number, self.plan.trial)
 
     def _handle_message(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
-        """Handle a message: its kind and values, or None if the worker is dead. Raise the error of the kind "stop"."""
+        """Handle a message (kind and values), or None if the worker is dead. Raise the error of a message "stop"."""
         if message is None:
             self._replace_worker(worker)
             return
@@ -154,7 +154,7 @@ class _Workers:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: no worker is left, or no other worker uses the GPU and the GPU has not failed before.
+            DumpError: no worker is left, or no other worker uses the GPU, which no worker has lost before.
         """
         _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
@@ -164,11 +164,12 @@ class _Workers:
             self.waiting.appendleft(worker.shard)
 
     def _replace_worker(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
-        """Replace a worker that died or lost its device, and queue its archive again, unless this is already done.
+        """Replace a worker that died or, with ``error``, lost its device. Queue the worker's archive again.
+
+        Do nothing if the worker was replaced before.
 
         Raises:
-            DumpError: this worker died, and TRIES workers have failed with its archive, or without an archive.
-            LostDeviceError: this worker lost its device, and as many workers have failed. The error is ``error``.
+            DumpError: TRIES workers have failed with this archive, or without an archive. It is ``error``, if given.
         """
         if worker not in self.workers:
             return
@@ -193,7 +194,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker from its exit status: -9 for SIGKILL, None if it has not ended yet."""
+    """Describe the unexpected end of a worker with exit status ``code``: -9 for SIGKILL, None before its end."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:
@@ -248,8 +249,8 @@ def refuse_start_in_worker(job: Job) -> None:
 def postpone_interrupts() -> Iterator[None]:
     """Block SIGINT in processes that the ``with`` block starts, and handle SIGINT in this process after the block.
 
-    A blocked signal may still reach this process through another thread, such as a BLAS thread, so the
-    main thread also postpones its handler.
+    A signal that this thread blocks may still reach the process through another thread, such as a BLAS thread. So in
+    the main thread, the handler of SIGINT is also replaced during the block.
     """
     resource_tracker.ensure_running()  # Starting the tracker later would unblock SIGINT.
     handler = signal.getsignal(signal.SIGINT)
@@ -320,7 +321,7 @@ def _end_after_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends the counts of ``shard`` for the progress to the parent."""
+    """Return a function that sends the counts of ``shard`` (utterances, seconds, failures) to the parent process."""
     last_time = time.monotonic()
 
     def report_progress(*counts: float) -> None:
@@ -334,16 +335,16 @@ def _make_reporter(tasks: Any, shard: Shard) -> Any:
 
 
 def list_complete_archives(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return the counts of the complete archives, by archive number. Only the sizes of files are checked."""
+    """Return the counts of the shards whose files are complete, by shard number. Check the sizes of files only."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 
 
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
-    """Verify the files of archives, and return the counts of the complete archives by archive number.
+    """Verify the files of shards, and return the counts of the complete shards by shard number.
 
-    Checksums are compared only with ``--verify``. An archive without a manifest is incomplete. A damaged archive is
-    reported with ``say``, and its manifest is deleted, so that the archive is created again.
+    Checksums are compared only with ``--verify``. A shard without a manifest is incomplete. A damaged shard is reported
+    with ``say``, and its manifest is deleted, so that it is created again.
     """
     options, counts = job.options, dict[int, Counts]()
     check = partial(verify_manifest, job.layout, checksums=options.verify)

@@ -63,7 +63,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of archive ``shard``, or None if it is damaged, or a file is missing or has a wrong size."""
+    """Return a shard's manifest, or None if it is missing or damaged, or a file is missing or has another size."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -71,7 +71,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest, if any.
+    """Compare a shard's files with its manifest: sizes, and with ``checksums`` CRC-32s. Return the manifest, if any.
 
     Raises:
         DamagedError: the manifest exists but is damaged, or a file is missing, unreadable or differs from the manifest.
@@ -109,7 +109,7 @@ def _list_tables(trial: Trial) -> list[str]:
 
 
 def _check_file(path: Path, size: int, checksum: int | None) -> None:
-    """Raise DamagedError unless a file has ``size`` bytes and the CRC-32 ``checksum``, which is not checked if None."""
+    """Raise DamagedError unless a file has ``size`` bytes and the CRC-32 ``checksum``. Ignore a checksum of None."""
     try:
         if not path.is_file():
             raise DamagedError(f"{path} is missing")
@@ -172,7 +172,7 @@ class ArchiveWriter:
         return self.utterances + len(self.failures)
 
     def add_entry(self, entry: Encoded | Failure) -> None:
-        """Write encoded utterances of one output, which follow the output's earlier utterances, or note a failure."""
+        """Write encoded utterances of one output, in the order of the list, or record a failure for the manifest."""
         end_fork()
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
@@ -228,10 +228,7 @@ class _Verification:
         self._reading: Future[None] | None = None  # The latest call of _read_up_to().
 
     def follow(self) -> None:
-        """Start to read back the new data in a thread if there are at least :data:`VERIFICATION_BYTES` new bytes.
-
-        First wait until the thread has read the earlier data.
-        """
+        """Have the thread read back the new data if there are VERIFICATION_BYTES or more. First wait for the thread."""
         if self._file.size - self._requested_size >= VERIFICATION_BYTES:
             self._file.flush()
             self._requested_size = self._file.size
@@ -245,7 +242,7 @@ class _Verification:
                 self._reading.result()
 
     def _read_up_to(self, size: int) -> None:
-        """Synchronize the file to the disk, and read back its unread bytes before position ``size``."""
+        """Synchronize the file to the disk, and read back the bytes before position ``size`` that are still unread."""
         with open(self._file.temporary, "rb", buffering=0) as file:
             getattr(os, "fdatasync", os.fsync)(file.fileno())
             file.seek(self._read_size)
@@ -255,7 +252,7 @@ class _Verification:
                 self._checksum = zlib.crc32(buffer[:count], self._checksum)
 
     def finish(self) -> None:
-        """Read the remaining data of the closed file. Raise OutputError if it does not hold the written bytes."""
+        """Read the remaining data of the closed file. Raise OutputError unless they are the bytes that were written."""
         self._wait_for_thread()
         with convert_write_errors(self._file.path):
             self._read_up_to(sys.maxsize)
@@ -267,7 +264,7 @@ class _Verification:
             )
 
     def stop(self) -> None:
-        """Stop the thread."""
+        """Wait for the thread, and end it."""
         self._thread.shutdown()
 
 

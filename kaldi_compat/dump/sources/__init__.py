@@ -107,7 +107,7 @@ class ExtractorSource(ABC):
     def list_files(self) -> dict[str, Path]:
         """Return the files that determine the results, by name for messages, without opening the extractor.
 
-        The files must exist when the job starts. The plan has their digests, and a change during the job ends it.
+        The files must exist when the job starts. The plan stores their digests. If a file changes, the job fails.
         """
 
     @abstractmethod
@@ -146,7 +146,10 @@ class ExtractorSource(ABC):
 
 
 def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
-    """Convert a function of padded audio (B, T) on ``device`` and lengths (B,) to one of waveforms and unused rates."""
+    """Return a function of a list of waveforms (samples,) and of their rates that calls ``function``.
+
+    It passes the waveforms, padded to a tensor (B, T), and their lengths (B,), both on ``device``, but not the rates.
+    """
     from kaldi_compat.torch.extractors import pad_audio
 
     return lambda audio, rates: function(*pad_audio(audio, device))
@@ -160,21 +163,24 @@ def compute_frame_shift(frontend: Any) -> float:
 
 
 def get_source_class(option: str) -> type[ExtractorSource]:
-    """Return the class of a source by its option, which is also the name of the module."""
-    source: type[ExtractorSource] = getattr(
-        importlib.import_module(f"{__name__}.{option}"), f"{option.capitalize()}Source"
-    )
+    """Return the class of a source by the name of its option, which is also the name of its module."""
+    module = importlib.import_module(f"{__name__}.{option}")
+    source: type[ExtractorSource] = getattr(module, f"{option.capitalize()}Source")
     return source
 
 
 def get_extractor_name(options: DumpOptions) -> str:
-    """Return the name of the extractor of a dump, in characters that file names may have."""
+    """Return the extractor's name for file names. Runs of other characters than A-Z, a-z, 0-9 and "._-" become "-"."""
     value = getattr(options, options.source).rstrip("/")
     return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Map "preset" or "module" to its value for ``extractor``. An object gets ``name``, or else its own name."""
+    """Return the option that selects ``extractor``, and its value, as a dictionary of one item.
+
+    A string with a colon is a value of "module", and any other string of "preset". For an object, the value of "module"
+    is ":" with ``name``, or else with the object's own name.
+    """
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -186,7 +192,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open the extractor with :meth:`ExtractorSource.open`, and store the warnings of the call in its ``notes``."""
+    """Open an extractor with :meth:`ExtractorSource.open`. Its ``notes`` are the warnings that the call has issued."""
     with warnings.catch_warnings(record=True) as new_warnings:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)
@@ -211,10 +217,10 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
         count: number of utterances.
 
     Returns:
-        a list with an entry, cut to its length, or a dictionary of entries by name, for each utterance.
+        a list of the entry of each utterance, which is cut to its length, or a dictionary of its entries by name.
 
     Raises:
-        ValueError: the number of entries or lengths is not ``count``, or a length is invalid.
+        ValueError: the number of entries or lengths is not ``count``, or the output's type or a length is invalid.
     """
     if isinstance(output, dict):
         parts = {name: split_by_utterance(value, count) for name, value in output.items()}
@@ -243,7 +249,7 @@ def convert_to_array(value: Any) -> Array:
     """Return a float32 or int32 copy of a tensor or array. A copy is needed, since an extractor may reuse its memory.
 
     Raises:
-        ValueError: the value is not a tensor or array, or its elements are neither floats nor integers that fit int32.
+        ValueError: the value is not a tensor or unmasked array, or has elements other than floats and 32-bit integers.
     """
     if value is None:
         raise ValueError("returned nothing: return an array for each utterance")

@@ -61,7 +61,7 @@ class ModuleSource(ExtractorSource):
         return _find_module_files(self.options.module) if self.job.extractor is None else {}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Import and create the object. The torch modules that it refers to are moved to the device.
+        """Import or create the object, move the torch modules to which it refers to the device, and wrap it.
 
         Raises:
             DumpError: the object cannot be imported or created, is not callable, or has an invalid attribute.
@@ -79,7 +79,7 @@ class ModuleSource(ExtractorSource):
         self._digest_after_first_call = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
-        """Digest the object, then move its new torch modules to the device in evaluation mode. Return the digest."""
+        """Move new torch modules of the object to the device in evaluation mode. Return its digest before the move."""
         torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
@@ -112,7 +112,7 @@ class ModuleSource(ExtractorSource):
             raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
 
     def suggest_remedy(self, error: Exception) -> str:
-        """Suggest the form of the call that the object seems to expect, or return ""."""
+        """Say how the object is called if ``error`` indicates that it expects other arguments. Otherwise, return ""."""
         if not isinstance(error, TypeError | AttributeError):
             return ""
         if getattr(self._object, "takes", LIST) == PADDED:
@@ -132,10 +132,10 @@ class ModuleSource(ExtractorSource):
     def compute_digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan.
 
-        A value that the first call creates, such as a table, is compared after a first call. A value that changes in
-        later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
-        Such a value cannot be compared if it had content before the first call and is neither a number nor a string.
-        An attribute ``version`` of the object stands for all values that cannot be compared.
+        A resumed dump also makes a first call, so the digests include values that the first call creates, such as a
+        table. They do not include values that change in later calls, such as a cache or a count, because these follow
+        from the other values and from files. Such a value is opaque if it had content before the first call and is
+        neither a number nor a string. If the object has an attribute ``version``, nothing is opaque.
 
         Raises:
             DumpError: a later call creates a module in training mode.
@@ -146,30 +146,29 @@ class ModuleSource(ExtractorSource):
                 f"{self.job.feature} creates the module {kinds[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        changed_later = find_changed_values(self._digest_after_first_call, latest)
+        # Of all changes since before the first call, keep values that later calls change, or that contain such a value.
+        later_paths = find_changed_values(self._digest_after_first_call, latest)
         changes = {path: reason for path, reason in find_changed_values(self._digest_before_calls, latest).items()
-                   if any(later == path or later.startswith(f"{path}.") for later in changed_later)}  # fmt: skip
+                   if any(later == path or later.startswith(f"{path}.") for later in later_paths)}  # fmt: skip
         digests = self.compute_digests(sorted(changes), sorted(record.variables))
+        # A container that only the calls have filled is not opaque.
         opaque = {path: reason for path, reason in latest.opaque.items()
                   if path not in latest.filled or path in self._digest_before_calls.filled}  # fmt: skip
         opaque |= {path: reason for path, reason in changes.items() if reason}
-        opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
+        opaque |= {f"call {number}": source for number, source in enumerate(sorted(record.external), 1)}
         if isinstance(getattr(self._object, "version", None), str | int | float):
             opaque = {}
         files = find_imported_files(self._imported_before) | {str(path): path for path in record.list_files()}
         return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
     def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
-        """Map names for messages, such as "--module tables.py", to the paths of files.
-
-        Files that :meth:`list_files` returns are left out, because they already have names.
-        """
+        """Return ``files`` with names for messages, such as "--module tables", without files of :meth:`list_files`."""
         listed_paths = [path.absolute() for path in self.list_files().values()]
         return {f"--module {name}": path for name, path in files.items() if path not in listed_paths}
 
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
-    """Return the files, or zip files, of the module of ``--module`` and of its packages, without importing them."""
+    """Find the files, or zip files, of the module that ``--module`` names and of its packages, by name for messages."""
     module_name = name_in_module.rpartition(":")[0]
     if module_name.endswith(".py"):
         return {"--module": Path(module_name)}
@@ -241,7 +240,7 @@ def _forget_imported_files() -> list[str]:
 
 
 def _get_member(owner: Any, name: str, module_name: str) -> Any:
-    """Return the attribute ``name``. If it is missing, raise DumpError for a module, AttributeError for a class."""
+    """Return the attribute ``name``. If it is missing, raise DumpError for a module, otherwise AttributeError."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
@@ -257,7 +256,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Call a class, or a function that needs at most ``device``. Return the result, or any other object unchanged."""
+    """Return the object that a class, or a function that requires at most ``device``, creates; otherwise ``target``."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters

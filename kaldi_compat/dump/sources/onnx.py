@@ -37,6 +37,7 @@ EXTERNAL = 1  # Value of ``data_location`` of a tensor whose data are in another
 VARINT, BYTES = 0, 2  # Wire types of protocol buffers.
 FIXED_BYTES = {1: 8, 5: 4}  # Wire types of values with a fixed size, and their sizes in bytes.
 MAX_VARINT_BYTES = 10  # A varint has at most 64 bits, 7 in each byte.
+MAX_REASON_CHARACTERS = 300  # Longer messages of onnxruntime are cut.
 
 
 class OnnxSource(ExtractorSource):
@@ -66,7 +67,8 @@ class OnnxSource(ExtractorSource):
         try:
             session = runtime.InferenceSession(path, settings, providers=[(provider, provider_options)])
         except Exception as error:
-            raise DumpError(f"--onnx={path} cannot be opened: {format_error(error)[:300]}") from error
+            reason = format_error(error)[:MAX_REASON_CHARACTERS]
+            raise DumpError(f"--onnx={path} cannot be opened: {reason}") from error
         inputs = [argument.name for argument in session.get_inputs()]
         outputs = [argument.name for argument in session.get_outputs()]
         if len(inputs) != 1:
@@ -75,7 +77,7 @@ class OnnxSource(ExtractorSource):
         frontend = PresetSource(self.job).open_array_frontend() if self.options.preset else None
 
         def compute(samples: Array, rate: float) -> Any:
-            """Return the model's output, or outputs by name, for an utterance. Raise AudioError if it has no frame."""
+            """Return the output, or the outputs by name, for an utterance. Raise AudioError if its input is empty."""
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
                 raise AudioError("the audio is too short for a frame: remove the utterance")
@@ -112,7 +114,7 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 @functools.lru_cache(8)
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
-    """Return the names, relative to the model, of the other files with its tensors.
+    """Return the names of the other files with tensors of the model ``path``, relative to its folder.
 
     A new ``stamp`` renews the cached names. The stamp of a missing file is None.
 
@@ -131,7 +133,7 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
-    """Search the content of a model's file for the names of other files that hold tensors of the model."""
+    """Return the names of other files with tensors of a model. ``content`` is the content of the model's file."""
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:
@@ -154,7 +156,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, wire type, and the value's start and end, of each field. Raise ValueError for an invalid field."""
+    """Yield (number, wire type, value start, value end) for each field of a message. Raise ValueError if invalid."""
     while position < end:
         tag, position = _read_varint(content, position, end)
         wire_type = tag & 7  # The 32 bits of a tag hold the field's number and, in the lowest 3 bits, the wire type.

@@ -42,8 +42,8 @@ class PresetSource(ExtractorSource):
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the NumPy front end if ``uses_numpy`` (it gives torch's bits, and starts earlier), otherwise torch's."""
-        if self.options.uses_numpy:
+        """Open the front end, with NumPy if the options allow it, otherwise with torch."""
+        if self.options.uses_numpy:  # NumPy computes the same bits as torch, and is imported faster.
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 
@@ -64,7 +64,7 @@ class PresetSource(ExtractorSource):
 
 
 def wrap_frontend(frontend: Any, device: str) -> Extractor:
-    """Make an extractor that calls a front end with padded batches on a GPU, or utterances of any rate on a CPU."""
+    """Return an extractor that calls a front end: on a GPU with padded batches, on a CPU with single utterances."""
     name, shift = frontend.preset.name, compute_frame_shift(frontend)
     if device != CPU:
         return Extractor(wrap_padded_function(frontend, device), name, frontend.sampling_rate, shift)
