@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
@@ -35,6 +34,7 @@ COUNTS = ("num_ceps", "num_mel_bins")  # Options that a description names first,
 # Attributes that may differ from Kaldi's for kaldi-compat's engine to compute a model, because the engine supports them
 # or they are applied to the audio before it.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
+ZERO_SEEDS = functools.partial(np.zeros, dtype=np.int32)  # Returns the random seeds of frames that use no noise.
 SMALLEST_ENERGY = 1e-300  # Replaces zero energies before a logarithm without a floor, to avoid infinity.
 Model = TypeVar("Model", bound="FeatureModel")
 
@@ -43,53 +43,31 @@ Model = TypeVar("Model", bound="FeatureModel")
 class FeatureModel:
     """A computation of features from audio, with Kaldi's options and with attributes that differ from Kaldi.
 
-    Attributes:
-        kind: "fbank", "mfcc", "plp" or "spectrogram".
-        rate: sampling rate in Hz.
-        options: Kaldi's options by name that differ from Kaldi's defaults, without dithering.
-        scale: factor by which the samples are multiplied.
-        window: "kaldi", or "periodic" for the window of torch and SciPy.
-        points: number of points of the FFT. 0 for Kaldi's choice, see :attr:`fft_points`.
-        mel: shape of the filters, one of the values in the table of options.
-        corner: corner frequency of the mel scale ``ln(1 + f / corner)`` in Hz.
-        floor: floor under energies before the logarithm. 0 for none.
-        added: number added to energies before the logarithm.
-        root: number added to the power before the square root that gives magnitudes.
-        span: range in dB below the largest log energy to which the other log energies are raised. 0 for none.
-        padding: "" for Kaldi's edges, or a value in the table of options.
-        whole: steps that are applied to the whole recording instead of to each frame.
-        warp: VTLN factor.
-        bins: "kaldi" for a spectrogram with the energy in its first column, "log", "power" or "magnitude".
-        magnitudes: True for mel energies of cepstra that are sums of magnitudes.
-        dct: scaling of the DCT: "kaldi", "htk" with C0 times the root of 2, or "sum" without normalization.
-        energy: energy of a frame: "kaldi", or "spectrum" for the sum of the power of all bins.
-        in_place: True if preemphasis works in place, so that it uses samples that it has already changed.
-        precise: True for an FFT in double precision.
-        dithered: True for the noise of the first utterance of a run of Kaldi's programs.
+    The table of options (:data:`kaldi_explain.options.TABLE`) describes the values of attributes without a comment.
     """
 
-    kind: str
-    rate: float = 16000.0
-    options: dict[str, Any] = field(default_factory=dict)
-    scale: float = 1.0
-    window: str = "kaldi"
-    points: int = 0
+    kind: str  # "fbank", "mfcc", "plp" or "spectrogram".
+    rate: float = 16000.0  # Sampling rate in Hz.
+    options: dict[str, Any] = field(default_factory=dict)  # Kaldi's options by name, except defaults and dithering.
+    scale: float = 1.0  # Factor by which the samples are multiplied.
+    window: str = "kaldi"  # "periodic" for the window of torch and SciPy.
+    points: int = 0  # Number of points of the FFT. 0 for Kaldi's choice, see `fft_points`.
     mel: str = "kaldi"
-    corner: float = 700.0
-    floor: float = EPSILON
-    added: float = 0.0
-    root: float = 0.0
-    span: float = 0.0
-    padding: str = ""
-    whole: tuple[str, ...] = ()
-    warp: float = 1.0
-    bins: str = "kaldi"
-    magnitudes: bool = False
+    corner: float = 700.0  # Corner frequency in Hz of the mel scale ln(1 + f / corner).
+    floor: float = EPSILON  # Smallest energy, to which smaller energies are raised before the logarithm. 0 for none.
+    added: float = 0.0  # Number added to energies before the logarithm.
+    root: float = 0.0  # Number added to the power before the square root that gives magnitudes.
+    span: float = 0.0  # Range in dB below the largest log energy, to which log energies are limited. 0 for none.
+    padding: str = ""  # "" for Kaldi's edges of the audio.
+    whole: tuple[str, ...] = ()  # Steps that are applied to the whole recording instead of to each frame.
+    warp: float = 1.0  # VTLN factor.
+    bins: str = "kaldi"  # Values of a spectrogram. "kaldi" for logarithms with the energy in the first column.
+    magnitudes: bool = False  # True for cepstra of sums of magnitudes instead of energies.
     dct: str = "kaldi"
-    energy: str = "kaldi"
-    in_place: bool = False
-    precise: bool = False
-    dithered: bool = False
+    energy: str = "kaldi"  # Energy of a frame. "spectrum" for the sum of the power of all bins.
+    in_place: bool = False  # True if preemphasis uses samples that it has already changed.
+    precise: bool = False  # True for an FFT in double precision.
+    dithered: bool = False  # True for the noise of the first utterance of a run of Kaldi's programs.
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with the new values ``changes`` of options and attributes, by name.
@@ -116,7 +94,7 @@ class FeatureModel:
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Map names of the options and then of the attributes that differ from Kaldi's defaults to descriptions."""
+        """Return descriptions, by name, of the options and then the attributes that differ from Kaldi's defaults."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
@@ -135,8 +113,6 @@ class FeatureModel:
         options = [setting for setting in settings if "=" in setting]  # Only options are described by name=value.
         attributes = [setting for setting in settings if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
-
-    # The following properties describe the framing in samples.
 
     @functools.cached_property
     def size(self) -> int:
@@ -175,16 +151,17 @@ class FeatureModel:
             return np.zeros((0, self.size), F32)
         return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift]
 
-    # The following methods compute features.
-
     @property
     def is_computed_by_engine(self) -> bool:
-        """True if kaldi-compat's engine computes the model: PLP, or one that differs only in ``ENGINE_ATTRIBUTES``."""
+        """True if kaldi-compat's engine computes the model. If False, NumPy computes it.
+
+        The engine computes PLP, and other models whose attributes differ from Kaldi at most in ``ENGINE_ATTRIBUTES``.
+        """
         unsupported = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
         return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in unsupported)
 
     def prepare_samples(self, samples: Floats) -> Floats:
-        """Return samples (T,) after the steps in :attr:`whole`: subtraction of their mean, and then preemphasis."""
+        """Return samples (T,) after the steps that :attr:`whole` names: subtracting their mean, then preemphasis."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.get("preemphasis_coefficient"))
@@ -226,7 +203,7 @@ class FeatureModel:
             options["allow_empty_bins"] = True
         plan = make_plan(make_options(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
-        seeds = KaldiRandom().frame_seeds if self.dithered else _make_zero_seeds
+        seeds = KaldiRandom().frame_seeds if self.dithered else ZERO_SEEDS
         [features] = compute_list_features(plan, [audio], [self.warp], seeds)
         charge_microseconds(400 + 0.02 * len(features) * self.fft_points)
         return features
@@ -258,8 +235,7 @@ class FeatureModel:
             samples = samples - coefficient * np.hstack((samples[:, :1], samples[:, :-1]))
         window_type, is_periodic = self.get("window_type"), self.window == "periodic"
         windowed = samples * make_window(window_type, samples.shape[1], self.get("blackman_coeff"), is_periodic)
-        rate = self.rate
-        power = _compute_power(windowed, points) if self.precise else _compute_float32_power(windowed, points, rate)
+        power = _compute_power(windowed, points, self.rate, self.precise)
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
@@ -299,7 +275,10 @@ class FeatureModel:
         return np.hstack((features, log_energy[:, None]) if energy_is_last else (log_energy[:, None], features))
 
     def _compute_log_energy(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of the energies (frames,) of frames, with the floor of these energies."""
+        """Return the natural logarithms (frames,) of the energies of frames, raised to ``energy_floor``.
+
+        If :attr:`energy` is "spectrum", a :attr:`floor` other than Kaldi's replaces ``energy_floor``.
+        """
         floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
             # The energy is a sum of powers divided by the number of points, so the floor is divided as well.
@@ -307,7 +286,7 @@ class FeatureModel:
         return np.asarray(np.log(np.maximum(energies, floor)))
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies (frames, bins) after :attr:`floor`, :attr:`added` and :attr:`span`."""
+        """Return natural logarithms of energies (frames, bins), modified by :attr:`floor`, ``added`` and ``span``."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
@@ -332,21 +311,21 @@ class FeatureModel:
 
 @functools.cache
 def _get_default(kind: str, name: str) -> Any:
-    """Return the default of an option of the features ``kind``, or of an attribute of FeatureModel, or else None."""
+    """Return the default of an option of the features ``kind`` or an attribute of FeatureModel, or None if neither."""
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 
-def _compute_power(windowed: Doubles, points: int) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size)."""
-    spectrum = np.fft.rfft(windowed, points)
-    return np.asarray(spectrum.real**2 + spectrum.imag**2)
+def _compute_power(windowed: Doubles, points: int, rate: float, is_precise: bool) -> Doubles:
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) at ``rate`` Hz.
 
-
-def _compute_float32_power(windowed: Doubles, points: int, rate: float) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) by Kaldi's float32 FFT."""
+    The FFT has double precision if ``is_precise`` is True, or else Kaldi's single precision.
+    """
+    if is_precise:
+        spectrum = np.fft.rfft(windowed, points)
+        return np.asarray(spectrum.real**2 + spectrum.imag**2)
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
-    [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
+    [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], ZERO_SEEDS)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 
@@ -360,10 +339,6 @@ def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
         preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
     )  # fmt: skip
     return dataclasses.replace(make_plan(options), points=points, dim=points)
-
-
-def _make_zero_seeds(count: int) -> npt.NDArray[np.int32]:
-    return np.zeros(count, np.int32)
 
 
 @functools.lru_cache(maxsize=64)
