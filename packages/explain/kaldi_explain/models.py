@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
@@ -34,7 +35,6 @@ COUNTS = ("num_ceps", "num_mel_bins")  # Options that a description names first,
 # Attributes that may differ from Kaldi's for kaldi-compat's engine to compute a model, because the engine supports them
 # or they are applied to the audio before it.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
-ZERO_SEEDS = functools.partial(np.zeros, dtype=np.int32)  # Returns the random seeds of frames that use no noise.
 SMALLEST_ENERGY = 1e-300  # Replaces zero energies before a logarithm without a floor, to avoid infinity.
 Model = TypeVar("Model", bound="FeatureModel")
 
@@ -161,7 +161,7 @@ class FeatureModel:
         return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in unsupported)
 
     def prepare_samples(self, samples: Floats) -> Floats:
-        """Return samples (T,) after the steps that :attr:`whole` names: subtracting their mean, then preemphasis."""
+        """Apply the steps in :attr:`whole` to samples (T,): first subtract the mean, and then apply preemphasis."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.get("preemphasis_coefficient"))
@@ -172,9 +172,8 @@ class FeatureModel:
         """Compute the features (frames, dim) of audio (T,): float32 if :attr:`is_computed_by_engine`, else float64.
 
         Raises:
-            OptionError: Kaldi's programs would refuse the options; the number of FFT points is odd, is smaller than the
-                frame, or has a prime factor above 29; the audio is too short for reflection padding; or the padding is
-                "reflect-shift" and the frame shift is longer than the frame.
+            OptionError: :func:`pad`, :meth:`compute_spectra` or :meth:`finish_features` raises this error, or Kaldi
+                refuses the options.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
@@ -192,7 +191,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` replace options by name."""
+        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` are new options by name."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -203,7 +202,7 @@ class FeatureModel:
             options["allow_empty_bins"] = True
         plan = make_plan(make_options(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
-        seeds = KaldiRandom().frame_seeds if self.dithered else ZERO_SEEDS
+        seeds = KaldiRandom().frame_seeds if self.dithered else _make_zero_seeds
         [features] = compute_list_features(plan, [audio], [self.warp], seeds)
         charge_microseconds(400 + 0.02 * len(features) * self.fft_points)
         return features
@@ -212,8 +211,8 @@ class FeatureModel:
         """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
         The energies are computed from the spectrum if :attr:`energy` is "spectrum", from the samples before preemphasis
-        if ``raw_energy`` is True, and otherwise from the samples after the window. :attr:`scale` is not applied. Raise
-        OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor above
+        if ``raw_energy`` is True, and otherwise from the windowed samples. :attr:`scale` is not applied. Raise
+        OptionError if the FFT is shorter than the frames, or if its number of points is odd or has a prime factor above
         29.
         """
         points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
@@ -246,8 +245,8 @@ class FeatureModel:
     def finish_features(self, power: Doubles, energies: Doubles) -> Doubles:
         """Return the features (frames, dim) of a power spectrum (frames, points / 2 + 1) and energies (frames,).
 
-        Both belong to the samples before :attr:`scale` is applied. Raise OptionError if the edges of the filters are
-        out of range, or Kaldi refuses another option of the filters.
+        Both are computed from samples to which :attr:`scale` has not been applied. Raise OptionError if the edges of
+        the filters are out of range, or Kaldi refuses another option of the filters.
         """
         charge_microseconds(150 + 0.01 * power.size)
         power = power * self.scale**2
@@ -325,7 +324,7 @@ def _compute_power(windowed: Doubles, points: int, rate: float, is_precise: bool
         return np.asarray(spectrum.real**2 + spectrum.imag**2)
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
-    [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], ZERO_SEEDS)
+    [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 
@@ -339,6 +338,10 @@ def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
         preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
     )  # fmt: skip
     return dataclasses.replace(make_plan(options), points=points, dim=points)
+
+
+def _make_zero_seeds(count: int) -> npt.NDArray[np.int32]:
+    return np.zeros(count, np.int32)
 
 
 @functools.lru_cache(maxsize=64)

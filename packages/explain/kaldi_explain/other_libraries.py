@@ -109,7 +109,7 @@ def _make_triangles(
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in ms with the fewest decimals that Kaldi converts to ``samples`` samples at ``rate`` Hz.
+    """Return a time in ms that Kaldi converts to ``samples`` samples at ``rate`` Hz, with as few decimals as possible.
 
     If no time with up to 7 decimals fits, return the middle of the interval of fitting times.
     """
@@ -200,7 +200,7 @@ def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by cutting off its spectrum or appending zeros to it."""
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by truncating or zero-padding its spectrum."""
     charge_microseconds(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 

@@ -83,8 +83,9 @@ class Search:
     def _choose_rows(self) -> Any:
         """Return the indices of the rows to compare, which exclude up to ``EDGE_ROWS`` rows at each edge.
 
-        For a long array, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS`` rows with the largest
-        values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may be an energy.
+        If more than ``THRESHOLDS.rows`` rows remain, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS``
+        rows with the largest values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may
+        be an energy.
         """
         rows = np.flatnonzero(self.sheet.rows)
         edge_rows = min(EDGE_ROWS, len(rows) // THRESHOLDS.block)
@@ -131,10 +132,10 @@ class Search:
     def _measure_unexplained(self, candidate: Candidate) -> float:
         """Return the distance (:func:`measure_distance`) between the array and a candidate's features.
 
-        The features are floored and clipped like the array. Quiet cells of resampled audio are not compared. The first
-        ``LOW_CEPSTRA`` cepstra have a larger weight than higher cepstra. With ``by_differences``, the changes between
-        adjacent rows are compared. Return ``THRESHOLDS.incomparable`` if the features do not have as many columns as
-        the array, or if fewer than two rows are compared.
+        The features are clipped like the array and, unless their range is limited, floored like the array. Quiet cells
+        of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than higher cepstra.
+        With ``by_differences``, the changes between adjacent rows are compared. Return ``THRESHOLDS.incomparable`` if
+        the features do not have as many columns as the array, or if fewer than two rows are compared.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -157,7 +158,7 @@ class Search:
         return distance
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
-        """Return features and the array's values without quiet cells, where resamplers differ, both (rows, columns).
+        """Return ``features`` and the array's values (rows, columns) without quiet cells, in which resamplers differ.
 
         A cell is quiet if the candidate has no more energy in it than one-bit noise. Columns in which most cells are
         quiet are left out. In other columns, the mean of the loud cells replaces the quiet cells. If most columns are
@@ -210,7 +211,7 @@ class Search:
         return self._padded_audio[key]
 
     def release_source(self, source: AudioSource) -> None:
-        """Free the memory of the samples and spectra of ``source``. Call this after its last candidate."""
+        """Free the memory of the samples and spectra of ``source``, which no further candidate should need."""
         source.__dict__.pop("samples", None)  # `samples` is a cached property, which is computed again when it is read.
         self._padded_audio = {key: audio for key, audio in self._padded_audio.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
@@ -220,7 +221,7 @@ class Search:
         return min(candidates, key=self.get_cost)
 
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return at most ``THRESHOLDS.starts`` candidates with usual options and the array's columns, the best first.
+        """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
         All usual features of the audio ``source`` are tried with each of ``timings``, until one explains the array.
         Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added number,
@@ -283,7 +284,7 @@ class Search:
 
         The rounds end when the array is explained, when a round reduces the cost by less than 1%, or when the stage is
         over. A round changes single options. If this reduces the cost by less than 1%, and the cost is below
-        ``THRESHOLDS.close``, the round also changes pairs of options that can compensate for each other: frame options,
+        ``THRESHOLDS.close``, the round also changes options together that can compensate for each other: frame options,
         and then filter options together with preemphasis and DC removal.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
@@ -305,8 +306,8 @@ class Search:
         """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
         A change is applied if the ratio of the new cost to the old cost is below the gain of the changed options, so
-        that rare options have to explain more. Changes are tried in ascending order of their cost when applied alone,
-        divided by the gain.
+        that rare options have to explain more. Changes are tried in ascending order of the cost of each change
+        alone, divided by its gain.
         """
         ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
@@ -344,7 +345,7 @@ class Search:
         """Yield the changes of :func:`_list_changes` until the stage is over, and then changes of filter edges.
 
         Estimated edges are yielded unless the candidate nearly explains the array. For a candidate with filters that
-        resembles the array, fitted edges are yielded if they cost less than half as much as any change before.
+        resembles the array, fitted edges are yielded if they cost less than half as much as the best change before.
         """
         cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
@@ -360,7 +361,7 @@ class Search:
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes that move the frames, and then pairs of a frame length and a window type with the same centers.
+        """Yield changes that move the frames, and then pairs of a frame length and a window type that keep the centers.
 
         Pairs are tried because a wrong window can compensate for a wrong frame length. The three pairs with the lowest
         costs are then combined with each value of the attribute ``window``, and with changes that move the frames.
@@ -420,19 +421,20 @@ class Search:
         if len(filters) < 3:
             return
         rate = candidate.rate
+        usual_lows = list_values("low_freq")
         usual_highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
         for is_slaney in (False, True):
             edges = _extrapolate_edges(filters, centers, candidate.get("num_mel_bins"), is_slaney)
             low, high = np.clip(edges, 0, rate / 2).tolist()
             shapes = [shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney]
             has_scale = (candidate.mel in SLANEY_SCALES) == is_slaney
-            nearest_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
-            yield {"mel": nearest_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
+            likely_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
+            yield {"mel": likely_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
                 loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
-                count, usual_lows = 3 if mel == nearest_shape else 2, list_values("low_freq")
-                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:count]
+                edge_count = 3 if mel == likely_shape else 2  # Fewer edges for the other shapes, to save time.
+                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:edge_count]
                                for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
                     if usual_low < usual_high <= rate / 2:
@@ -442,8 +444,8 @@ class Search:
         """Return the numbers (n,), counted from 1, of filters whose center can be estimated, and their centers in Hz.
 
         The energies of narrow filters are correlated with each column of the array. The center of a column's filter is
-        the frequency with the highest correlation, if this correlation is high. Return empty arrays for kinds other
-        than fbank, for deltas, in a search by differences, and if the narrow filters cannot be computed.
+        the frequency with the highest correlation, if this exceeds ``THRESHOLDS.local``. Return empty arrays for kinds
+        other than fbank, for deltas, in a search by differences, and if the narrow filters cannot be computed.
         """
         nothing = np.zeros(0, np.intp), np.zeros(0)
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":

@@ -68,7 +68,7 @@ class Settled:
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the unexplained share of the variance, averaged over the compared columns that vary.
+        """Return the root of the mean unexplained share of the variance of the compared columns that vary.
 
         Values outside the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
@@ -85,7 +85,7 @@ class Settled:
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
     def describe_shift(self, start_shift: int = 0, end_shift: int = 0) -> list[str]:
-        """Describe how many frames fewer or more than the features the array has at its start and at its end.
+        """Describe how many frames of the features the array lacks, or has in addition, at its start and at its end.
 
         Frames that are missing at the end are not described if zeros were appended to the audio. The arguments are
         shifts in frames (``Deviations.edge_shifts``) that the answer names elsewhere.
@@ -138,9 +138,9 @@ class Settling:
     def _explain_by_rounding(self, settled: Settled) -> Settled:
         """Return ``settled``, changed if rounding explains its differences from the array.
 
-        If an FFT in double precision explains the array, the result has this FFT. Otherwise, if the differences are at
-        most ``THRESHOLDS.own_rounding`` times as large as the rounding errors of single precision, the result has a
-        description in :attr:`Settled.rounding`.
+        If an FFT in double precision explains the array, the result has this FFT and, for resampled audio, rounding
+        noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times as large as the rounding
+        errors of single precision, the result has a description in :attr:`Settled.rounding`.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
@@ -231,8 +231,9 @@ class Settling:
         """Yield variations of a candidate that have nearly the same cost in the search.
 
         They differ in the heights of the filters, the scale of the samples, the floor of energies, the DCT and lifter.
+        Deltas do not depend on these levels, so for deltas, yield only the candidate with unscaled samples.
         """
-        if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
+        if self.sheet.arrangement.taps:
             yield candidate.change({"scale": 1.0})
             return
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
@@ -248,7 +249,10 @@ class Settling:
                 yield candidate.change({"energy_floor": 1.0})  # The default of torchaudio.compliance.kaldi.
 
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield a filter bank or spectrogram with usual scales of the samples and, for logarithms, with floors."""
+        """Yield a filter bank or spectrogram with usual scales of the samples, and then with likely floors.
+
+        Features without a logarithm, or with a limited range, keep their floor.
+        """
         levels = self.search.levels
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
@@ -346,7 +350,10 @@ class Settling:
 
 
 def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
-    """Fit a line to the points (``x``, ``y``), and return its slope and offset. Prefer a slope in ``SLOPES``."""
+    """Return the slope and the offset of a line that is fitted to the points (``x``, ``y``), each (n,).
+
+    If the slope is near one of ``SLOPES``, return this known slope, and the offset that fits it.
+    """
     slope, offset = fits.fit_line(x, y)
     known = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
     return (known, float(np.median(y - known * x))) if known else (slope, offset)
@@ -424,7 +431,7 @@ def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_maximum(values: Doubles) -> Doubles:
-    """Return the largest of the 3 by 3 values around each of ``values`` (frames, columns). Opposite edges adjoin."""
+    """Return the maximum of the 3 by 3 cells around each cell of ``values`` (frames, columns). Blocks wrap at edges."""
     for axis in (0, 1):
         values = np.maximum(values, np.maximum(np.roll(values, 1, axis), np.roll(values, -1, axis)))
     return values
@@ -450,20 +457,20 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     # Rows and columns that were not fitted may differ more, so a thousandth of the largest value is also allowed.
     is_wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
-    compared_rows, other_columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
-    compared_rows[settled.cells[0]], other_columns[settled.cells[1]] = True, False
+    compared_rows, compared_columns = (np.zeros(count, bool) for count in mapped.shape)
+    compared_rows[settled.cells[0]] = compared_columns[settled.cells[1]] = True
     # Rows of the whole array that were not compared, and that the features do not explain.
-    row_slice, other_rows = slice(settled.row, settled.row + len(mapped)), ~sheet.rows
-    quiet_rows = np.zeros_like(other_rows)
-    other_rows[row_slice] = is_wrong[:, ~other_columns].any(1) & ~compared_rows
+    row_slice, unexplained_rows = slice(settled.row, settled.row + len(mapped)), ~sheet.rows
+    unexplained_rows[row_slice] = is_wrong[:, compared_columns].any(1) & ~compared_rows
+    quiet_rows = np.zeros_like(unexplained_rows)
     if is_resampled:
-        quiet_rows[row_slice] = other_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
-    padding, is_padding = _find_padding(other_rows & ~quiet_rows)
+        quiet_rows[row_slice] = unexplained_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
+    padding, is_padding = _find_padding(unexplained_rows & ~quiet_rows)
     # Columns that depend on the audio are left out of a comparison only if resamplers differ in them.
     informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
-    quiet_columns = np.logical_and(other_columns & informative, is_resampled)
+    quiet_columns = ~compared_columns & informative & is_resampled
     is_constant = np.ptp(mapped[compared_rows], axis=0) == 0
-    ignored = quiet_rows[row_slice][:, None] | quiet_columns | (other_columns & is_constant)
+    ignored = quiet_rows[row_slice][:, None] | quiet_columns | (~compared_columns & is_constant)
     first_column, (features, slope, offset) = find_first_column(sheet), _map_whole_recording(settled)
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
@@ -501,15 +508,12 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first column that is computed from the features.
-
-    The index is 0 with an arrangement such as deltas, which computes all columns from the features.
-    """
+    """Return the index of the array's first feature column: 0 if an arrangement such as deltas gives all columns."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
-    """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
+    """Return the mask (rows,) of rows with a value below the level of one-bit noise, where resamplers differ.
 
     With an arrangement such as deltas, rows do not belong to single frames, so the mask selects all rows.
     """

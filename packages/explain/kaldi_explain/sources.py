@@ -78,7 +78,7 @@ class AudioSource:
         return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
-        """Return resampled audio with the rounding errors by which similar resamplers differ, as Gaussian noise.
+        """Return resampled audio with Gaussian noise, which imitates the differences between similar resamplers.
 
         The noise has a standard deviation of a millionth of the largest magnitude of a sample. Return the audio
         unchanged if it was not resampled.
@@ -146,8 +146,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
     """Return the number of samples of a recording (channels, T) that are probably clipped.
 
-    These are the samples in runs of at least ``CLIP_RUN`` samples that equal the largest sample of their channel, or
-    the smallest. Channels whose samples are all equal are not counted.
+    These are the samples in runs of at least ``CLIP_RUN`` samples that all equal the largest sample of their channel,
+    or that all equal the smallest. Channels whose samples are all equal are not counted.
     """
     count = 0
     for channel in recording[recording.max(-1) > recording.min(-1)]:

@@ -67,12 +67,12 @@ class Pattern:
     def list_timings(
         self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
-        """Return likely times of the array's rows in the audio ``source``, for usual frame shifts.
+        """Return likely times of the array's rows, which begin ``stride`` frames apart, in the audio ``source``.
 
-        Rows begin ``stride`` frames apart. At first, the rows are assumed to cover the whole audio. If a score exceeds
-        ``certain``, or ``parts`` is False, return at most four of these timings, the best first. Otherwise, return
-        timings of the whole audio with the right number of rows, and then likely timings in parts of the audio. An
-        array with too few rows is assumed to cover the whole audio, and its timings have the score 0.
+        At first, the rows are assumed to cover the whole audio with a usual frame shift. If a score exceeds
+        ``certain``, or ``parts`` is False, return at most four of these timings, the best first. Otherwise, return up
+        to three timings that have the right number of rows, and then likely timings in the whole audio and in parts of
+        it. An array with too few rows is assumed to cover the whole audio, and its timings have the score 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
         # Difference between the numbers of rows of the whole audio and of the array, for each shift between rows.
@@ -116,7 +116,7 @@ class Pattern:
         return [timing for timing in timings if timing.score > min_score][:9]
 
     def _find_best_timings(self, source: AudioSource, row_shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the best timing of rows that begin ``row_shift`` samples apart, and a second one if there is one.
+        """Return the best timing, and a second one if there is one, of rows that begin ``row_shift`` samples apart.
 
         The second timing begins more than ``MIN_DISTANCE_ROWS`` rows before or after the first. With ``is_whole``, the
         array is assumed to cover the whole audio, so timings that begin earlier or later than the audio are less likely
