@@ -274,7 +274,7 @@ class FeatureModel:
         return np.hstack((features, log_energy[:, None]) if energy_is_last else (log_energy[:, None], features))
 
     def _compute_log_energy(self, energies: Doubles) -> Doubles:
-        """Return the natural logarithms (frames,) of the energies of frames, raised to ``energy_floor``.
+        """Raise the energies (frames,) of frames to ``energy_floor``, and return their natural logarithms.
 
         If :attr:`energy` is "spectrum", a :attr:`floor` other than Kaldi's replaces ``energy_floor``.
         """
@@ -285,7 +285,7 @@ class FeatureModel:
         return np.asarray(np.log(np.maximum(energies, floor)))
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies (frames, bins), modified by :attr:`floor`, ``added`` and ``span``."""
+        """Return natural logarithms of energies (frames, bins), with the model's floor, added number and range."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
@@ -310,7 +310,7 @@ class FeatureModel:
 
 @functools.cache
 def _get_default(kind: str, name: str) -> Any:
-    """Return the default of an option of the features ``kind`` or an attribute of FeatureModel, or None if neither."""
+    """Return the default of the option or attribute ``name`` for features of ``kind``, or None if there is none."""
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 
@@ -331,7 +331,7 @@ def _compute_power(windowed: Doubles, points: int, rate: float, is_precise: bool
 
 @functools.lru_cache(maxsize=64)
 def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
-    """Return the plan that computes only an FFT of ``points`` points for each frame of ``size`` samples."""
+    """Return the plan that computes only FFTs of ``points`` points for frames of ``size`` samples at ``rate`` Hz."""
     length = find_milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,

@@ -569,6 +569,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
         for energy_is_last in (False, True):
             yield "fbank", framing | {"use_energy": True, "htk_compat": energy_is_last, "num_mel_bins": dim - 1}
     if MIN_CEPSTRA <= dim <= MAX_CEPSTRA:
+        # The usual numbers of filters are Kaldi's default of 23, python_speech_features' default of 26, 40 and 80.
         for bins in sorted({bins for bins in (23, 26, 40, 80, dim) if bins >= dim}):
             cepstra = framing | {"num_ceps": dim, "num_mel_bins": bins}
             plain = cepstra | {"use_energy": False}
@@ -579,6 +580,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
                 yield "mfcc", plain | {"num_ceps": dim + 1, "order": tuple(range(1, dim + 1))}
         cepstra = speech_features | {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
         yield from (("mfcc", cepstra | {"use_energy": has_energy}) for has_energy in (True, False))
+    # The smallest order for this many cepstra is dim - 1, and Kaldi's default is 12.
     for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
         if MIN_CEPSTRA <= dim <= MAX_PLP_CEPSTRA:
             yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
@@ -649,7 +651,7 @@ def _extrapolate_edges(filters: npt.NDArray[np.intp], centers: Doubles, filter_c
 
 
 def _apply_floor(features: Doubles, values: Doubles, is_floored: Mask, is_inside: Mask) -> Doubles:
-    """Raise features (rows, columns) to the floor of an array ``values``, in the columns that have cells at the floor.
+    """Raise features (rows, columns) to the floor of the array ``values``, in columns that have cells at the floor.
 
     The mask ``is_floored`` (rows, columns) selects these cells. The floor is the smallest value of a column. A straight
     line for each column converts the floor to the scale of the features. It is fitted to the cells that the mask

@@ -439,17 +439,11 @@ def spread_maximum(values: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Places:
-    """Places where an array differs from the features that explain it.
+    """Places where an array differs from the features that explain it."""
 
-    Attributes:
-        padding: descriptions of rows of padding at the ends of the array.
-        quiet: descriptions of frames and columns that are too quiet to compare.
-        deviations: the other places, and verified reasons for their differences.
-    """
-
-    padding: list[str]
-    quiet: list[str]
-    deviations: Deviations
+    padding: list[str]  # Descriptions of rows of padding at the ends of the array.
+    quiet: list[str]  # Descriptions of frames and columns that are too quiet to compare.
+    deviations: Deviations  # The other places, and verified reasons for their differences.
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:

@@ -35,19 +35,12 @@ MIN_DISTANCE_ROWS = 3  # Timings whose first rows are at most this far apart cou
 
 @dataclass(frozen=True)
 class Timing:
-    """Assumed times of the rows of an array.
+    """Assumed times of the rows of an array in audio."""
 
-    Attributes:
-        row_shift: number of samples from one row to the next.
-        center: sample in the middle of the first row's frame.
-        score: share of the array's variance that the audio's energies explain, 0 to 1.
-        is_whole: True if the rows span the whole audio.
-    """
-
-    row_shift: int
-    center: float
-    score: float
-    is_whole: bool
+    row_shift: int  # Number of samples from one row to the next.
+    center: float  # Index of the sample in the middle of the first row's frame.
+    score: float  # Share, from 0 to 1, of the array's variance that the energies of the audio explain.
+    is_whole: bool  # True if the rows span the whole audio.
 
 
 class Pattern:
