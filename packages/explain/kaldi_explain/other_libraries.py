@@ -52,13 +52,14 @@ def make_mel_filters(
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:  # fmt: skip
     """Return mel filters for the spectrum of an FFT of ``points`` points as a list of nonzero weights.
 
-    The option ``mel`` selects the shape of the filters. ``low`` and ``high`` are their edges in Hz. A ``high`` of 0 or
-    less is an offset from the Nyquist frequency. ``corner`` is the corner frequency of the mel scale in Hz. A VTLN
-    factor ``warp`` other than 1 selects Kaldi's filters, whatever ``mel`` and ``corner`` are.
+    The option ``mel`` selects the shape of the filters. ``rate`` is the sampling rate, ``low`` and ``high`` are the
+    edges of the filters, and ``corner`` is the corner frequency of the mel scale, all in Hz. A ``high`` of 0 or less is
+    an offset from the Nyquist frequency. A VTLN factor ``warp`` other than 1 selects Kaldi's filters, whatever ``mel``
+    and ``corner`` are.
 
-    Return the FFT bin (n,) of each weight, the weights (n,), filter by filter, and the index (filter_count,) of each
-    filter's first weight. A filter without an FFT bin has one weight of zero. Raise OptionError if the edges are not in
-    ascending order between 0 and the Nyquist frequency, or Kaldi refuses another option.
+    The weights are listed filter by filter. Return the FFT bin (n,) of each weight, the weights (n,), and the index
+    (filter_count,) of each filter's first weight. A filter without an FFT bin has one weight of zero. Raise OptionError
+    if the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
@@ -131,7 +132,7 @@ def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic:
 
 
 def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
-    """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
+    """Return the numbers of samples that a padding adds before and after the audio. Negative numbers remove samples.
 
     The paddings "inside", "reflect-window", "constant-window" and "reflect-shift" belong to frames that are as long as
     the FFT of ``points`` samples, with the window of ``size`` samples in their middle. ``shift`` is the number of

@@ -63,7 +63,7 @@ class AudioSource:
 
     @functools.cached_property
     def noisy_source(self) -> AudioSource:
-        """This audio with noise as from Kaldi's default dithering, whose standard deviation is one 16-bit step."""
+        """This audio with the Gaussian noise of Kaldi's default dithering: a standard deviation of one 16-bit step."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
