@@ -43,53 +43,31 @@ Model = TypeVar("Model", bound="FeatureModel")
 class FeatureModel:
     """A computation of features from audio, with Kaldi's options and with attributes that differ from Kaldi.
 
-    Attributes:
-        kind: "fbank", "mfcc", "plp" or "spectrogram".
-        rate: sampling rate in Hz.
-        options: Kaldi's options by name that differ from Kaldi's defaults, without dithering.
-        scale: factor by which the samples are multiplied.
-        window: "kaldi", or "periodic" for the window of torch and SciPy.
-        points: number of points of the FFT. 0 for Kaldi's choice, see :attr:`fft_points`.
-        mel: shape of the filters, one of the values in the table of options.
-        corner: corner frequency of the mel scale ``ln(1 + f / corner)`` in Hz.
-        floor: floor under energies before the logarithm. 0 for none.
-        added: number added to energies before the logarithm.
-        root: number added to the power before the square root that gives magnitudes.
-        span: range in dB below the largest log energy to which the other log energies are raised. 0 for none.
-        padding: "" for Kaldi's edges, or a value in the table of options.
-        whole: steps that are applied to the whole recording instead of to each frame.
-        warp: VTLN factor.
-        bins: "kaldi" for a spectrogram with the energy in its first column, "log", "power" or "magnitude".
-        magnitudes: True for mel energies of cepstra that are sums of magnitudes.
-        dct: scaling of the DCT: "kaldi", "htk" with C0 times the root of 2, or "sum" without normalization.
-        energy: energy of a frame: "kaldi", or "spectrum" for the sum of the power of all bins.
-        in_place: True if preemphasis works in place, so that it uses samples that it has already changed.
-        precise: True for an FFT in double precision.
-        dithered: True for the noise of the first utterance of a run of Kaldi's programs.
+    The table of options (:data:`kaldi_explain.options.TABLE`) describes the values of attributes without a comment.
     """
 
-    kind: str
-    rate: float = 16000.0
-    options: dict[str, Any] = field(default_factory=dict)
-    scale: float = 1.0
-    window: str = "kaldi"
-    points: int = 0
+    kind: str  # "fbank", "mfcc", "plp" or "spectrogram".
+    rate: float = 16000.0  # Sampling rate in Hz.
+    options: dict[str, Any] = field(default_factory=dict)  # Kaldi's options by name, except defaults and dithering.
+    scale: float = 1.0  # Factor by which the samples are multiplied.
+    window: str = "kaldi"  # "periodic" for the window of torch and SciPy.
+    points: int = 0  # Number of points of the FFT. 0 for Kaldi's choice, see `fft_points`.
     mel: str = "kaldi"
-    corner: float = 700.0
-    floor: float = EPSILON
-    added: float = 0.0
-    root: float = 0.0
-    span: float = 0.0
-    padding: str = ""
-    whole: tuple[str, ...] = ()
-    warp: float = 1.0
-    bins: str = "kaldi"
-    magnitudes: bool = False
+    corner: float = 700.0  # Corner frequency in Hz of the mel scale ln(1 + f / corner).
+    floor: float = EPSILON  # Smallest energy, to which smaller energies are raised before the logarithm. 0 for none.
+    added: float = 0.0  # Number added to energies before the logarithm.
+    root: float = 0.0  # Number added to the power before the square root that gives magnitudes.
+    span: float = 0.0  # Range in dB below the largest log energy, to which log energies are limited. 0 for none.
+    padding: str = ""  # "" for Kaldi's edges of the audio.
+    whole: tuple[str, ...] = ()  # Steps that are applied to the whole recording instead of to each frame.
+    warp: float = 1.0  # VTLN factor.
+    bins: str = "kaldi"  # Values of a spectrogram. "kaldi" for logarithms with the energy in the first column.
+    magnitudes: bool = False  # True for cepstra of sums of magnitudes instead of energies.
     dct: str = "kaldi"
-    energy: str = "kaldi"
-    in_place: bool = False
-    precise: bool = False
-    dithered: bool = False
+    energy: str = "kaldi"  # Energy of a frame. "spectrum" for the sum of the power of all bins.
+    in_place: bool = False  # True if preemphasis uses samples that it has already changed.
+    precise: bool = False  # True for an FFT in double precision.
+    dithered: bool = False  # True for the noise of the first utterance of a run of Kaldi's programs.
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with the new values ``changes`` of options and attributes, by name.
@@ -116,7 +94,7 @@ class FeatureModel:
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Map names of the options and then of the attributes that differ from Kaldi's defaults to descriptions."""
+        """Return descriptions, by name, of the options and then the attributes that differ from Kaldi's defaults."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
@@ -135,8 +113,6 @@ class FeatureModel:
         options = [setting for setting in settings if "=" in setting]  # Only options are described by name=value.
         attributes = [setting for setting in settings if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
-
-    # The following properties describe the framing in samples.
 
     @functools.cached_property
     def size(self) -> int:
@@ -175,16 +151,17 @@ class FeatureModel:
             return np.zeros((0, self.size), F32)
         return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift]
 
-    # The following methods compute features.
-
     @property
     def is_computed_by_engine(self) -> bool:
-        """True if kaldi-compat's engine computes the model: PLP, or one that differs only in ``ENGINE_ATTRIBUTES``."""
+        """True if kaldi-compat's engine computes the model. If False, NumPy computes it.
+
+        The engine computes PLP, and other models whose attributes differ from Kaldi at most in ``ENGINE_ATTRIBUTES``.
+        """
         unsupported = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
         return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in unsupported)
 
     def prepare_samples(self, samples: Floats) -> Floats:
-        """Return samples (T,) after the steps in :attr:`whole`: subtraction of their mean, and then preemphasis."""
+        """Apply the steps in :attr:`whole` to samples (T,): first subtract the mean, and then apply preemphasis."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.get("preemphasis_coefficient"))
@@ -195,9 +172,8 @@ class FeatureModel:
         """Compute the features (frames, dim) of audio (T,): float32 if :attr:`is_computed_by_engine`, else float64.
 
         Raises:
-            OptionError: Kaldi's programs would refuse the options; the number of FFT points is odd, is smaller than the
-                frame, or has a prime factor above 29; the audio is too short for reflection padding; or the padding is
-                "reflect-shift" and the frame shift is longer than the frame.
+            OptionError: :func:`pad`, :meth:`compute_spectra` or :meth:`finish_features` raises this error, or Kaldi
+                refuses the options.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
@@ -215,7 +191,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` replace options by name."""
+        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` are new options by name."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -235,8 +211,8 @@ class FeatureModel:
         """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
         The energies are computed from the spectrum if :attr:`energy` is "spectrum", from the samples before preemphasis
-        if ``raw_energy`` is True, and otherwise from the samples after the window. :attr:`scale` is not applied. Raise
-        OptionError if the FFT is shorter than the frames, or its number of points is odd or has a prime factor above
+        if ``raw_energy`` is True, and otherwise from the windowed samples. :attr:`scale` is not applied. Raise
+        OptionError if the FFT is shorter than the frames, or if its number of points is odd or has a prime factor above
         29.
         """
         points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
@@ -258,8 +234,7 @@ class FeatureModel:
             samples = samples - coefficient * np.hstack((samples[:, :1], samples[:, :-1]))
         window_type, is_periodic = self.get("window_type"), self.window == "periodic"
         windowed = samples * make_window(window_type, samples.shape[1], self.get("blackman_coeff"), is_periodic)
-        rate = self.rate
-        power = _compute_power(windowed, points) if self.precise else _compute_float32_power(windowed, points, rate)
+        power = _compute_power(windowed, points, self.rate, self.precise)
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
@@ -270,8 +245,8 @@ class FeatureModel:
     def finish_features(self, power: Doubles, energies: Doubles) -> Doubles:
         """Return the features (frames, dim) of a power spectrum (frames, points / 2 + 1) and energies (frames,).
 
-        Both belong to the samples before :attr:`scale` is applied. Raise OptionError if the edges of the filters are
-        out of range, or Kaldi refuses another option of the filters.
+        Both are computed from samples to which :attr:`scale` has not been applied. Raise OptionError if the edges of
+        the filters are out of range, or Kaldi refuses another option of the filters.
         """
         charge_microseconds(150 + 0.01 * power.size)
         power = power * self.scale**2
@@ -299,7 +274,10 @@ class FeatureModel:
         return np.hstack((features, log_energy[:, None]) if energy_is_last else (log_energy[:, None], features))
 
     def _compute_log_energy(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of the energies (frames,) of frames, with the floor of these energies."""
+        """Raise the energies (frames,) of frames to ``energy_floor``, and return their natural logarithms.
+
+        If :attr:`energy` is "spectrum", a :attr:`floor` other than Kaldi's replaces ``energy_floor``.
+        """
         floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
             # The energy is a sum of powers divided by the number of points, so the floor is divided as well.
@@ -307,7 +285,7 @@ class FeatureModel:
         return np.asarray(np.log(np.maximum(energies, floor)))
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies (frames, bins) after :attr:`floor`, :attr:`added` and :attr:`span`."""
+        """Return natural logarithms of energies (frames, bins), with the model's floor, added number and range."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
@@ -332,18 +310,18 @@ class FeatureModel:
 
 @functools.cache
 def _get_default(kind: str, name: str) -> Any:
-    """Return the default of an option of the features ``kind``, or of an attribute of FeatureModel, or else None."""
+    """Return the default of the option or attribute ``name`` for features of ``kind``, or None if there is none."""
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 
-def _compute_power(windowed: Doubles, points: int) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size)."""
-    spectrum = np.fft.rfft(windowed, points)
-    return np.asarray(spectrum.real**2 + spectrum.imag**2)
+def _compute_power(windowed: Doubles, points: int, rate: float, is_precise: bool) -> Doubles:
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) at ``rate`` Hz.
 
-
-def _compute_float32_power(windowed: Doubles, points: int, rate: float) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) by Kaldi's float32 FFT."""
+    The FFT has double precision if ``is_precise`` is True, or else Kaldi's single precision.
+    """
+    if is_precise:
+        spectrum = np.fft.rfft(windowed, points)
+        return np.asarray(spectrum.real**2 + spectrum.imag**2)
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
     [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
@@ -353,7 +331,7 @@ def _compute_float32_power(windowed: Doubles, points: int, rate: float) -> Doubl
 
 @functools.lru_cache(maxsize=64)
 def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
-    """Return the plan that computes only an FFT of ``points`` points for each frame of ``size`` samples."""
+    """Return the plan that computes only FFTs of ``points`` points for frames of ``size`` samples at ``rate`` Hz."""
     length = find_milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,

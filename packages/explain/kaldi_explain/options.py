@@ -25,11 +25,13 @@ class Option:
     Attributes:
         name: name of the option or attribute.
         values: values that a search tries, the most common first. Empty for an option that a special search finds.
-        kinds: kinds of features for which a search changes the option alone.
+        kinds: kinds of features for which a search changes the option alone, without other options.
         gain: largest ratio of the new cost to the old cost for which a search takes a new value. The ratio is smaller
             for options that explain a little of any array.
-        step: change of a number with which a search measures the derivative of the features. 0 to try only ``values``.
-        words: a format or a description of each value. "" for options of Kaldi, which are written as ``name=value``.
+        step: small change of the value, from which a search measures the derivative of the features. 0 if a search
+            tries only ``values``.
+        words: format of a description, or a description of each value. "" for options of Kaldi, which are described as
+            ``name=value``.
     """
 
     name: str
@@ -127,5 +129,5 @@ def list_values(name: str) -> tuple[Any, ...]:
 
 
 def can_change_alone(kind: str, name: str) -> bool:
-    """Return True if :data:`TABLE` says that a search may change the option ``name`` alone for features of a kind."""
+    """Return True if a search may change the option ``name`` alone for features of ``kind``, see :data:`TABLE`."""
     return name in BY_NAME and kind in BY_NAME[name].kinds

@@ -4,11 +4,7 @@
   SpeechBrain's symmetric triangles, and mel scales with another corner frequency.
 - Windows: the periodic cosine windows of torch and SciPy.
 - Paddings: the centered frames of librosa and torch, HiFi-GAN's, and python_speech_features' zeros.
-- Resampling: soxr, torchaudio with a Kaiser window, SciPy's polyphase and FFT filters, and linear interpolation. The
-  parameters of soxr were fitted to its output.
-
-kaldi-compat's own filters (:mod:`kaldi_compat.exact.mel`), windows (:mod:`kaldi_compat.exact.tables`), Slaney scale
-(:mod:`kaldi_compat.exact.librosa_mel`) and resampler (:mod:`kaldi_compat.exact.resample`) are used where they apply.
+- Resampling: soxr, torchaudio with a Kaiser window, SciPy's polyphase and FFT filters, and linear interpolation.
 """
 
 from __future__ import annotations
@@ -35,11 +31,9 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 EDGE_TOLERANCE_HZ = 1.0  # The upper edge of filters may exceed the Nyquist frequency by this much.
 RESPONSE_POINTS = 1 << 18  # Number of points of the FFT that gives the frequency response of a resampling filter.
 
-# The following functions compute mel scales and filters.
-
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert frequencies f in Hz, of any shape, to mel: to Slaney's scale, or else to ``ln(1 + f / corner)``.
+    """Convert frequencies f in Hz, of any shape, to Slaney's mel scale or else to ``ln(1 + f / corner)``.
 
     With a ``corner`` of 700 Hz, the logarithmic scale is proportional to Kaldi's.
     """
@@ -47,7 +41,7 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz: the inverse of :func:`convert_to_mel` with the same ``is_slaney`` and ``corner``."""
+    """Convert mel values to Hz. Invert :func:`convert_to_mel` with the same ``is_slaney`` and ``corner``."""
     return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -56,24 +50,16 @@ def make_mel_filters(
     mel: str, rate: float, points: int, filter_count: int, low: float, high: float, warp: float = 1.0,
     corner: float = 700.0,
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:  # fmt: skip
-    """Return mel filters on a spectrum as the list of their weights that are not zero, filter by filter.
+    """Return mel filters for the spectrum of an FFT of ``points`` points as a list of nonzero weights.
 
-    Args:
-        mel: value of the option ``mel``.
-        rate: sampling rate in Hz.
-        points: number of points of the FFT.
-        filter_count: number of filters.
-        low, high: edges of the filters in Hz. A ``high`` of zero or less is an offset from the Nyquist frequency.
-        warp: VTLN factor. A factor other than 1 selects Kaldi's filters, whatever ``mel`` and ``corner`` are.
-        corner: corner frequency of the mel scale in Hz.
+    The option ``mel`` selects the shape of the filters. ``rate`` is the sampling rate, ``low`` and ``high`` are the
+    edges of the filters, and ``corner`` is the corner frequency of the mel scale, all in Hz. A ``high`` of 0 or less is
+    an offset from the Nyquist frequency. A VTLN factor ``warp`` other than 1 selects Kaldi's filters, whatever ``mel``
+    and ``corner`` are.
 
-    Returns:
-        The FFT bin (n,) of each weight, the weights (n,), and the index (filter_count,) of each filter's first weight.
-        A filter without an FFT bin has one weight of zero.
-
-    Raises:
-        OptionError: the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another
-            option.
+    The weights are listed filter by filter. Return the FFT bin (n,) of each weight, the weights (n,), and the index
+    (filter_count,) of each filter's first weight. A filter without an FFT bin has one weight of zero. Raise OptionError
+    if the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
@@ -124,9 +110,9 @@ def _make_triangles(
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in ms with the fewest decimals that Kaldi converts to ``samples`` samples at ``rate`` Hz.
+    """Return a time in ms that Kaldi converts to ``samples`` samples at ``rate`` Hz, with as few decimals as possible.
 
-    If no time with up to 7 decimals fits, return the middle of the interval of times that Kaldi converts to it.
+    If no time with up to 7 decimals fits, return the middle of the interval of fitting times.
     """
     exact = 1000 * samples / rate
     for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
@@ -134,9 +120,6 @@ def find_milliseconds(samples: int, rate: float) -> float:
             if int(F32(rate) * 0.001 * F32(time)) == samples:
                 return float(time)
     return 1000 * (samples + 0.5) / rate
-
-
-# The following functions compute windows and paddings.
 
 
 @functools.lru_cache(maxsize=64)
@@ -149,7 +132,7 @@ def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic:
 
 
 def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
-    """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
+    """Return the numbers of samples that a padding adds before and after the audio. Negative numbers remove samples.
 
     The paddings "inside", "reflect-window", "constant-window" and "reflect-shift" belong to frames that are as long as
     the FFT of ``points`` samples, with the window of ``size`` samples in their middle. ``shift`` is the number of
@@ -169,7 +152,8 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
     """Return audio (T,) with samples added or removed at its ends. :func:`count_padding` describes the arguments.
 
-    Raise OptionError if the audio is too short to be reflected, or "reflect-shift" has a shift longer than the frame.
+    Raise OptionError if the audio is too short to be reflected. Also raise it if ``padding`` is "reflect-shift" and
+    ``shift`` is larger than ``size``.
     """
     if padding == "zeros":  # Fill the last frame.
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
@@ -188,17 +172,15 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     return np.pad(audio, (start_count, end_count), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
-# The following functions resample audio.
-
 Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate and the new rate in Hz.
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
-    """Map descriptions of resamplers to functions that resample from ``rate`` to ``new_rate`` in Hz."""
+    """Map descriptions to resamplers. The parameters of soxr depend on ``rate`` and ``new_rate`` in Hz."""
     numerator = new_rate // math.gcd(rate, new_rate)
     # If the reduced ratio of the rates has a numerator above 16, soxr attenuates a frequency f by the share
-    # factor * (f / half of the lower rate) ** power. The numbers (factor, power), and the filter of soxr, were fitted
-    # to the output of soxr. The other filters have the parameters of torchaudio and SciPy.
+    # factor * (f / half of the lower rate) ** power. These two numbers, and the filter of soxr, were fitted to the
+    # output of soxr. The other filters have the parameters of torchaudio and SciPy.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
     partial, by_kaiser = functools.partial, _resample_by_kaiser_window
     return {
@@ -219,7 +201,7 @@ def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by cutting off its spectrum or appending zeros to it."""
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz by truncating or zero-padding its spectrum."""
     charge_microseconds(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
@@ -232,18 +214,13 @@ def _resample_by_kaiser_window(
     samples: Floats, rate: int, new_rate: int, *, cutoff: float, half_width: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip
-    """Resample audio (T,) with the low-pass filter of :func:`_compute_kaiser_gains`, by the FFT.
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with a sinc filter in a Kaiser window, by the FFT.
 
-    Inserting zeros into the audio would repeat its spectrum, which gives images. The spectrum and its images are
+    Inserting zeros between samples would repeat the spectrum of the audio in images. The spectrum and its images are
     multiplied by the gains of the filter, and then folded into the band of the new rate, as leaving out samples does.
 
-    Args:
-        samples: the samples (T,).
-        rate, new_rate: rates in Hz.
-        cutoff: cutoff frequency as a share of half of the lower rate.
-        half_width: half of the window's length in samples at the lower rate.
-        beta: shape of the Kaiser window.
-        loss: factor and power of the loss of gain, see :func:`list_resamplers`.
+    The cutoff frequency is ``cutoff`` times half of the lower rate. The window has the shape ``beta``, and half of its
+    length is ``half_width`` samples at the lower rate. :func:`list_resamplers` describes ``loss``: factor and power.
     """
     charge_microseconds(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
     higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)
@@ -266,9 +243,9 @@ def _resample_by_kaiser_window(
 def _compute_kaiser_gains(
     frequencies: Doubles, lower_rate: int, filter_rate: int, cutoff: float, half_width: float, beta: float
 ) -> Doubles:
-    """Return the gains of a sinc filter in a Kaiser window at frequencies (n,) in Hz.
+    """Return the gains (n,) of a sinc filter in a Kaiser window at ``frequencies`` (n,) in Hz.
 
-    ``lower_rate`` is the lower rate of resampling in Hz, and ``filter_rate`` the rate at which the filter is sampled.
+    ``lower_rate`` is the lower rate of resampling in Hz, and ``filter_rate`` is the sampling rate of the filter in Hz.
     :func:`_resample_by_kaiser_window` describes the other arguments.
     """
     half_length = int(half_width / lower_rate * filter_rate)

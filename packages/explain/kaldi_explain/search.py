@@ -57,10 +57,11 @@ class Search:
     """Search for the candidate whose features are closest to an array, by changes of its options.
 
     Args:
-        sheet: the array and its arrangement.
+        sheet: the array, and the assumed arrangement of features in it.
         budget: work that the answer may do.
-        unit: factor that scales the samples to -1 to 1.
-        by_differences: True to compare changes from row to row, which a subtracted mean of a window barely affects.
+        unit: factor that scales the samples to the range from -1 to 1.
+        by_differences: True to compare the changes from row to row instead of the rows. The normalization of an array
+            in a sliding window barely affects the changes.
     """
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
@@ -80,10 +81,11 @@ class Search:
         self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return the indices of the rows to compare, without up to ``EDGE_ROWS`` rows at each edge.
+        """Return the indices of the rows to compare, which exclude up to ``EDGE_ROWS`` rows at each edge.
 
-        For a long array, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS`` rows with the largest
-        values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may be an energy.
+        If more than ``THRESHOLDS.rows`` rows remain, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS``
+        rows with the largest values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may
+        be an energy.
         """
         rows = np.flatnonzero(self.sheet.rows)
         edge_rows = min(EDGE_ROWS, len(rows) // THRESHOLDS.block)
@@ -97,20 +99,18 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Pattern of the array, which gives the times of its rows. None if no column depends on the audio."""
+        """Principal components of the array, which give the times of rows. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
             changes = values - values.mean(0)
             values = np.cumsum(changes, axis=0) - changes / 2  # Half of the change is subtracted to center the sum.
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
-    # The following methods compute costs.
-
     def get_cost(self, candidate: Candidate) -> float:
-        """Return the root of the share of the array's variance that a candidate leaves unexplained.
+        """Return the cost of a candidate: the root of the share of the array's variance that it leaves unexplained.
 
-        Columns may have any offset and scale. After the end of the search, a candidate whose cost has not been measured
-        costs ``THRESHOLDS.incomparable``, unless no cost has been measured at all.
+        Offsets and scales of columns have no influence. After the end of the search, return ``THRESHOLDS.incomparable``
+        for a candidate whose cost has not been measured, unless it is the first one.
         """
         charge_microseconds(15)
         key = candidate.key
@@ -119,7 +119,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return a candidate's cost even after the end of the search. Invalid options cost ``incomparable``."""
+        """Return the cost of a candidate even after the end of the search: ``incomparable`` for invalid options."""
         key = candidate.key
         if key not in self._costs:
             charge_microseconds(350)
@@ -130,11 +130,12 @@ class Search:
         return self._costs[key]
 
     def _measure_unexplained(self, candidate: Candidate) -> float:
-        """Return the distance of the array from a candidate's features, which are floored and clipped like the array.
+        """Return the distance (:func:`measure_distance`) between the array and a candidate's features.
 
-        Quiet cells of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than
-        higher cepstra. With ``by_differences``, the changes between adjacent rows are compared. Features with more or
-        fewer columns, and arrays with fewer than two compared rows, have the distance ``THRESHOLDS.incomparable``.
+        The features are clipped like the array and, unless their range is limited, floored like the array. Quiet cells
+        of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than higher cepstra.
+        With ``by_differences``, the changes between adjacent rows are compared. Return ``THRESHOLDS.incomparable`` if
+        the features do not have as many columns as the array, or if fewer than two rows are compared.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -157,7 +158,7 @@ class Search:
         return distance
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
-        """Return features and the array's values without quiet cells, where resamplers differ, both (rows, columns).
+        """Return ``features`` and the array's values (rows, columns) without quiet cells, in which resamplers differ.
 
         A cell is quiet if the candidate has no more energy in it than one-bit noise. Columns in which most cells are
         quiet are left out. In other columns, the mean of the loud cells replaces the quiet cells. If most columns are
@@ -174,7 +175,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features (rows, columns) in the compared rows, or deltas for an array of only deltas."""
+        """Return a candidate's features (rows, columns) in the compared rows. For an array of deltas, return deltas."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -183,7 +184,7 @@ class Search:
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _compute_features_at(self, candidate: Candidate, rows: npt.NDArray[np.intp]) -> Doubles:
-        """Return a candidate's features (rows, columns) at the indices ``rows``. Spectra are cached, except for PLP."""
+        """Return a candidate's features in the rows ``rows`` (n,) of the array. Spectra are cached, except for PLP."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
         # All calls have the same rows, so the first start and the shift identify the frames.
@@ -201,7 +202,7 @@ class Search:
         return candidate.reorder(candidate.finish_features(*self._spectra[key]))
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
-        """Return a candidate's prepared audio with ``THRESHOLDS.around`` samples of reflected audio at each end."""
+        """Return a candidate's prepared audio, reflected at both ends by ``THRESHOLDS.around`` samples."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
         if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
@@ -210,7 +211,7 @@ class Search:
         return self._padded_audio[key]
 
     def release_source(self, source: AudioSource) -> None:
-        """Free the memory of the samples and spectra of ``source``. Call this after its last candidate."""
+        """Free the memory of the samples and spectra of ``source``, which no further candidate should need."""
         source.__dict__.pop("samples", None)  # `samples` is a cached property, which is computed again when it is read.
         self._padded_audio = {key: audio for key, audio in self._padded_audio.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
@@ -219,14 +220,12 @@ class Search:
         """Return the candidate with the smallest cost."""
         return min(candidates, key=self.get_cost)
 
-    # The following methods choose the candidates with which the search begins.
-
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return at most ``THRESHOLDS.starts`` candidates with usual options and the array's columns, the best first.
+        """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
         All usual features of the audio ``source`` are tried with each of ``timings``, until one explains the array.
-        Only the best of the candidates that agree in the kind, energy, window, filters, bins and order of columns is
-        returned.
+        Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added number,
+        bins and order of columns.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -249,8 +248,8 @@ class Search:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
         Dithering is tried for all candidates together, and then moved frames and other filter edges for each candidate.
-        Frame options are searched for only the best candidate, if its cost is above ``THRESHOLDS.near``. Its frame
-        options, with and without its window, are then tried for the other candidates.
+        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. They are then tried
+        for the other candidates, with and without the window of the best candidate.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
@@ -267,9 +266,9 @@ class Search:
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
     def _list_templates(self, rate: float, shift: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of usual features that have as many columns as the array.
+        """Yield kinds and options of usual features with as many columns as the array.
 
-        ``shift`` is the frame shift in samples, and ``rate`` is the sampling rate in Hz.
+        ``rate`` is the sampling rate in Hz, and ``shift`` is the frame shift in samples.
         """
         shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * shift, rate) for n in (1, 2, 4))
         dim, is_10_ms = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
@@ -280,15 +279,13 @@ class Search:
             yield from _list_kaldi_templates(rate, length, dim)
         yield from _list_spectrogram_templates(rate, dim)
 
-    # The following methods improve a candidate.
-
     def improve_candidate(self, candidate: Candidate) -> Candidate:
         """Change options of a candidate in rounds, and return the result with as many default options as possible.
 
-        The last round explains the array, reduces the cost by less than 1%, or uses up the stage's budget. A round
-        changes single options. If this reduces the cost by less than 1% and the cost is below ``THRESHOLDS.close``, it
-        also changes options together that can compensate for each other: first those of the frames, and then those of
-        the filters with those of the preparation of the samples.
+        The rounds end when the array is explained, when a round reduces the cost by less than 1%, or when the stage is
+        over. A round changes single options. If this reduces the cost by less than 1%, and the cost is below
+        ``THRESHOLDS.close``, the round also changes options together that can compensate for each other: frame options,
+        and then filter options together with preemphasis and DC removal.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single_changes, THRESHOLDS.incomparable),
@@ -308,9 +305,9 @@ class Search:
     def _apply_changes(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
         """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
-        Changes are applied if the ratio of the new cost to the old cost is below the gain of the changed options, so
-        that rare options have to explain more. They are tried in ascending order of their first costs, each divided by
-        the gain.
+        A change is applied if the ratio of the new cost to the old cost is below the gain of the changed options, so
+        that rare options have to explain more. Changes are tried in ascending order of the cost of each change
+        alone, divided by its gain.
         """
         ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
@@ -323,7 +320,7 @@ class Search:
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
         """Replace options of a candidate by defaults, or by simpler options with nearly equal features.
 
-        Each replacement raises the cost by at most 2%, or leaves the array explained.
+        A replacement is kept if it raises the cost by at most 2%, or if the new candidate explains the array.
         """
         names = sorted(name for name in BY_NAME if can_change_alone(candidate.kind, name))
         defaults: list[Changes] = [{name: candidate.get_default(name)} for name in names]
@@ -345,10 +342,10 @@ class Search:
         return candidate
 
     def _list_single_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield the changes of :func:`_list_changes` until the stage's budget ends, and then changes of filter edges.
+        """Yield the changes of :func:`_list_changes` until the stage is over, and then changes of filter edges.
 
-        Edges are estimated if the candidate does not nearly explain the array. If the candidate has filters and
-        resembles the array, fitted edges follow if their cost is less than half of the lowest cost so far.
+        Estimated edges are yielded unless the candidate nearly explains the array. For a candidate with filters that
+        resembles the array, fitted edges are yielded if they cost less than half as much as the best change before.
         """
         cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
@@ -364,9 +361,9 @@ class Search:
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes that move the frames, and then pairs of a frame length and a window type with the same centers.
+        """Yield changes that move the frames, and then pairs of a frame length and a window type that keep the centers.
 
-        The pairs are tried because a wrong window can imitate a wrong frame length. The three pairs with the lowest
+        Pairs are tried because a wrong window can compensate for a wrong frame length. The three pairs with the lowest
         costs are then combined with each value of the attribute ``window``, and with changes that move the frames.
         """
         yield from candidate.list_framing_changes()
@@ -385,11 +382,11 @@ class Search:
             yield from (changes | framing for framing in candidate.change(changes).list_framing_changes())
 
     def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield filter shapes with fitted edges, and then combinations of a preparation of the samples and filters.
+        """Yield filter shapes with fitted edges, and then combinations of filters and a preparation of the samples.
 
-        A preparation is a factor of preemphasis, in each frame or in the whole recording, with or without the removal
-        of DC offsets. The filters of a combination have Kaldi's shape or the candidate's, and usual edges or the
-        candidate's. For PLP and spectrograms, the filters stay unchanged.
+        A preparation is preemphasis, in each frame or in the whole recording, with or without the removal of DC
+        offsets. The filters have Kaldi's shape or the candidate's shape, and usual edges or the candidate's edges. For
+        PLP and spectrograms, the filters stay unchanged.
         """
         filters: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if can_change_alone(candidate.kind, "mel"):
@@ -415,29 +412,29 @@ class Search:
                 yield {"low_freq": low, "high_freq": high}
 
     def _list_estimated_edges(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield changes of the edges and the mel scale of filters, which follow from the centers of the columns.
+        """Yield changes of the shape and the edges of filters, estimated from the center frequencies of the columns.
 
-        For Slaney's mel scale and for the logarithmic one, the estimated edges are yielded, and then the usual edges
-        that are nearest to them, with each shape of filters on this scale. Yield nothing if fewer than three columns
-        have a center, see :meth:`_estimate_centers`.
+        For the logarithmic and for Slaney's mel scale, yield the estimated edges, and then the nearest usual edges with
+        each shape of filters on this scale. Yield nothing if :meth:`_estimate_centers` finds fewer than three centers.
         """
         filters, centers = self._estimate_centers(candidate)
         if len(filters) < 3:
             return
         rate = candidate.rate
+        usual_lows = list_values("low_freq")
         usual_highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
         for is_slaney in (False, True):
             edges = _extrapolate_edges(filters, centers, candidate.get("num_mel_bins"), is_slaney)
             low, high = np.clip(edges, 0, rate / 2).tolist()
             shapes = [shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney]
             has_scale = (candidate.mel in SLANEY_SCALES) == is_slaney
-            nearest_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
-            yield {"mel": nearest_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
+            likely_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
+            yield {"mel": likely_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
                 loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
-                count, usual_lows = 3 if mel == nearest_shape else 2, list_values("low_freq")
-                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:count]
+                edge_count = 3 if mel == likely_shape else 2  # Fewer edges for the other shapes, to save time.
+                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:edge_count]
                                for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
                     if usual_low < usual_high <= rate / 2:
@@ -446,9 +443,9 @@ class Search:
     def _estimate_centers(self, candidate: Candidate) -> tuple[npt.NDArray[np.intp], Doubles]:
         """Return the numbers (n,), counted from 1, of filters whose center can be estimated, and their centers in Hz.
 
-        A filter has the center of the narrow filter whose energies correlate best with its column of the array. Only
-        columns with a high correlation have a center. Return empty arrays for kinds other than fbank, for deltas, in a
-        search by differences, and if the narrow filters cannot be computed.
+        The energies of narrow filters are correlated with each column of the array. The center of a column's filter is
+        the frequency with the highest correlation, if this exceeds ``THRESHOLDS.local``. Return empty arrays for kinds
+        other than fbank, for deltas, in a search by differences, and if the narrow filters cannot be computed.
         """
         nothing = np.zeros(0, np.intp), np.zeros(0)
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
@@ -473,11 +470,11 @@ class Search:
         return filters + 1, convert_to_hertz(mel_step * peaks)
 
     def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
-        """Return the candidate with fitted values of the numeric options ``names``, rounded if the cost allows it.
+        """Return the candidate with fitted and rounded values of the numeric options ``names``.
 
-        The fit begins with estimated filter edges if they are better. It repeats the steps of :meth:`_fit_steps` as
-        long as they reduce the cost, and tries the full steps, half and a quarter of them. Rounding may raise the cost
-        by 5%. A candidate that the fit does not improve is returned unchanged.
+        The fit begins with estimated filter edges if they cost less. It repeats the steps of :meth:`_fit_steps`, or a
+        half or a quarter of them, as long as they reduce the cost. Rounding may raise the cost by 5%. A candidate that
+        the fit does not improve is returned unchanged.
         """
         names = [name for name in names if can_change_alone(candidate.kind, name)]
         best = self.find_best_candidate((candidate, *map(candidate.change, self._list_estimated_edges(candidate))))
@@ -501,11 +498,10 @@ class Search:
         return best if self.get_cost(best) < self.get_cost(candidate) else candidate
 
     def _fit_steps(self, candidate: Candidate, values: dict[str, float]) -> dict[str, float]:
-        """Return the changes of numeric options with which features would fit the array best if they were linear.
+        """Return the changes of numeric options by name that fit the array best if features depend linearly on them.
 
-        ``values`` are the current values of the options by name. :attr:`Option.step` gives the derivatives, and the
-        changes are fitted by least squares, with a free offset for each column and a scale. Raise KaldiCompatError if
-        an option is out of range.
+        ``values`` are the current values of the options. Derivatives are measured with :attr:`Option.step`. The least
+        squares fit has one scale, and an offset for each column. Raise KaldiCompatError if an option is out of range.
         """
         charge_microseconds(1000)
         plain = self._compute_features(candidate)[:, self._columns]
@@ -545,7 +541,7 @@ def _list_library_templates(length: float, dim: int, unit: float, is_10_ms: bool
 def _list_spectrogram_templates(rate: float, dim: int) -> Iterator[tuple[str, Changes]]:
     """Yield kinds and options of spectrograms with ``dim`` FFT bins, at the sampling rate ``rate`` in Hz.
 
-    These are Kaldi's spectrogram, and an STFT as in librosa and torch. Nothing is yielded for an unusual ``dim``.
+    These are Kaldi's spectrogram, and an STFT as in librosa and torch. Yield nothing if ``dim`` is unusual.
     """
     if not MIN_FFT_BINS <= dim <= MAX_FFT_BINS:
         return
@@ -573,6 +569,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
         for energy_is_last in (False, True):
             yield "fbank", framing | {"use_energy": True, "htk_compat": energy_is_last, "num_mel_bins": dim - 1}
     if MIN_CEPSTRA <= dim <= MAX_CEPSTRA:
+        # The usual numbers of filters are Kaldi's default of 23, python_speech_features' default of 26, 40 and 80.
         for bins in sorted({bins for bins in (23, 26, 40, 80, dim) if bins >= dim}):
             cepstra = framing | {"num_ceps": dim, "num_mel_bins": bins}
             plain = cepstra | {"use_energy": False}
@@ -583,6 +580,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
                 yield "mfcc", plain | {"num_ceps": dim + 1, "order": tuple(range(1, dim + 1))}
         cepstra = speech_features | {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
         yield from (("mfcc", cepstra | {"use_energy": has_energy}) for has_energy in (True, False))
+    # The smallest order for this many cepstra is dim - 1, and Kaldi's default is 12.
     for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
         if MIN_CEPSTRA <= dim <= MAX_PLP_CEPSTRA:
             yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
@@ -598,7 +596,7 @@ def _get_gain(candidate: Candidate, changes: Changes) -> float:
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield changes of each option alone, and of options that interact. ``levels`` are factors that scale samples."""
+    """Yield changes of single options and of options that interact. ``levels`` are usual values of ``scale``."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         has_effect = option.name != "in_place" or candidate.get("preemphasis_coefficient")
@@ -653,11 +651,11 @@ def _extrapolate_edges(filters: npt.NDArray[np.intp], centers: Doubles, filter_c
 
 
 def _apply_floor(features: Doubles, values: Doubles, is_floored: Mask, is_inside: Mask) -> Doubles:
-    """Raise features (rows, columns) to the floor of an array ``values``, in the columns that have cells at the floor.
+    """Raise features (rows, columns) to the floor of the array ``values``, in columns that have cells at the floor.
 
     The mask ``is_floored`` (rows, columns) selects these cells. The floor is the smallest value of a column. A straight
-    line for each column, fitted to the cells that the mask ``is_inside`` selects, converts the floor to the scale of
-    the features. A column whose line does not rise stays unchanged.
+    line for each column converts the floor to the scale of the features. It is fitted to the cells that the mask
+    ``is_inside`` selects, and a column whose line does not rise stays unchanged.
     """
     count = np.maximum(is_inside.sum(0), 1)
     features_mean, values_mean = ((is_inside * array).sum(0) / count for array in (features, values))

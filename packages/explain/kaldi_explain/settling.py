@@ -35,37 +35,24 @@ SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 @dataclass(frozen=True)
 class Settled:
-    """A candidate, and the steps after its features that map them to the rows of an array.
+    """A candidate, and the steps after its features that give the rows of an array."""
 
-    Attributes:
-        candidate: features that may have given the array.
-        arrangement: transformation of the features, such as deltas or stacking.
-        fit: map from the arranged features to the array's rows.
-        row: first row of the array for which there are features.
-        frame: row of the arranged features for the array's row ``row``.
-        target: the rows (frames, columns) of the array for which there are features.
-        cells: indices of the compared cells of ``target``.
-        features: the arranged features (frames, columns) of the whole recording.
-        step: largest error of the array's stored numbers.
-        rounding: description of the rounding that explains differences above the tolerance.
-    """
-
-    candidate: Candidate
-    arrangement: Arrangement
-    fit: Fit
-    row: int
-    frame: int
-    target: Doubles
-    cells: Cells
-    features: Doubles
-    step: float = 0.0
-    rounding: str = ""
+    candidate: Candidate  # Features from which the array may have been made.
+    arrangement: Arrangement  # Transformation of the features, such as deltas or stacking.
+    fit: Fit  # Map from the arranged features to the array's rows, such as a scale and an offset.
+    row: int  # First row of the array for which there are features.
+    frame: int  # Row of the arranged features that corresponds to `row`.
+    target: Doubles  # Rows (frames, columns) of the array for which there are features.
+    cells: Cells  # Indices of the compared rows and columns of `target`.
+    features: Doubles  # Arranged features (frames, columns) of the whole recording.
+    step: float = 0.0  # Largest error of the array's stored numbers.
+    rounding: str = ""  # Description of the rounding that explains differences above the tolerance, if it does.
 
     @property
     def word_count(self) -> int:
         """Number of properties that the explanation has to name, plus ``DOUBTFUL_WORDS`` for each doubtful level.
 
-        A changed level is doubtful if the array's numbers are rounded and the map has fitted numbers.
+        Levels other than Kaldi's are doubtful if the array's numbers are rounded and the map has fitted numbers.
         """
         steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
@@ -73,7 +60,7 @@ class Settled:
         return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
 
     def is_explained_by(self, tolerance: float) -> bool:
-        """Return True if the residual is within a tolerance, or if :attr:`rounding` explains the differences."""
+        """Return True if the residual is at most ``tolerance``, or if :attr:`rounding` explains the differences."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
@@ -81,9 +68,9 @@ class Settled:
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the mean, over the compared columns that vary, of the unexplained share of the variance.
+        """Return the root of the mean unexplained share of the variance of the compared columns that vary.
 
-        Values outside of the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
+        Values outside the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
         mapped, target = self.fit.mapped[self.cells], self.target[self.cells]
         mapped = mapped if compared is None else np.where(compared[self.cells], mapped, target)
@@ -93,15 +80,15 @@ class Settled:
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
-        """Describe which columns of the features the array has, and their order, or return "" for all in order."""
+        """Describe which columns of the features the array has, and in which order. Return "" for all in order."""
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
     def describe_shift(self, start_shift: int = 0, end_shift: int = 0) -> list[str]:
-        """Describe how many frames the array has less than the features, or more, at its start and at its end.
+        """Describe how many frames of the features the array lacks, or has in addition, at its start and at its end.
 
-        Frames that are missing at the end are not described if zeros were appended to the audio. The arguments are the
-        shifts (``Deviations.edge_shifts``) that the answer names already.
+        Frames that are missing at the end are not described if zeros were appended to the audio. The arguments are
+        shifts in frames (``Deviations.edge_shifts``) that the answer names elsewhere.
         """
         missing_at_end = len(self.features) - self.frame - len(self.target) - end_shift
         missing_at_end = 0 if self.candidate.source.words.endswith(ZEROS) else missing_at_end
@@ -111,18 +98,19 @@ class Settled:
 class Settling:
     """Choice among candidates that the search ``search`` cannot distinguish, because costs ignore levels and floors.
 
-    ``tolerance`` is the largest residual that counts as explained.
+    ``tolerance`` is the largest residual of a candidate that explains the array.
     """
 
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
-        """Vary the levels and edges of a candidate, and return the best variation, see :meth:`_choose_best`.
+        """Vary the levels of a candidate and the edges of its audio, and return the best variation.
 
-        If rounding explains the remaining differences, the result says so. When the budget is used up, return the best
-        variation so far. Return None if the candidate cannot be compared with the array. Also replace :attr:`sheet` by
-        the result of :meth:`_include_silence`.
+        :meth:`_choose_best` says which one is best. If rounding explains the remaining differences, the result has a
+        description of the rounding. When the budget is used up, return the best variation so far. Return None if the
+        candidate cannot be compared with the array. Also replace :attr:`sheet` by the result of
+        :meth:`_include_silence`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -148,11 +136,11 @@ class Settling:
         return best if budget.is_settling_over() else self._explain_by_rounding(best)
 
     def _explain_by_rounding(self, settled: Settled) -> Settled:
-        """Return a settled candidate whose differences from the array rounding explains, or ``settled`` if none does.
+        """Return ``settled``, changed if rounding explains its differences from the array.
 
-        The result has an FFT in double precision if this explains the array. If not, and if the differences are at most
-        ``THRESHOLDS.own_rounding`` times as large as the rounding errors of single precision, the result is ``settled``
-        with a description in :attr:`Settled.rounding`.
+        If an FFT in double precision explains the array, the result has this FFT and, for resampled audio, rounding
+        noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times as large as the rounding
+        errors of single precision, the result has a description in :attr:`Settled.rounding`.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
@@ -174,9 +162,9 @@ class Settling:
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        The candidate with the most compared rows is best. Among candidates with equally many rows, the one with the
-        fewest words is best, or the one with the smallest cost if none explains the array. Skip None in ``candidates``,
-        and return None if nothing is left.
+        The best candidate has the most compared rows and, among candidates with equally many rows, the fewest words
+        or, if no candidate explains the array, the smallest cost. None in ``candidates`` is skipped. Return None if
+        there are no candidates.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
@@ -198,7 +186,7 @@ class Settling:
         return features[frames[inside]], self.sheet.feature_values[:row_count][inside], inside
 
     def _include_silence(self, candidate: Candidate) -> Sheet:
-        """Return the sheet with silent rows and columns of empty filters, which show a floor, added to the comparison.
+        """Return the sheet with masks that also select silent rows and columns of empty filters, which show a floor.
 
         For resampled audio, return the result of :meth:`_leave_out_quiet_cells` instead. Return the sheet unchanged if
         the candidate's features are not logarithmic spectra.
@@ -222,10 +210,11 @@ class Settling:
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | silent_rows, columns=columns)
 
     def _leave_out_quiet_cells(self, candidate: Candidate) -> Sheet:
-        """Return the sheet without the rows and columns of resampled audio in which resamplers differ.
+        """Return the sheet with masks that exclude the rows and columns of resampled audio in which resamplers differ.
 
-        These are columns in which most of the features have no more energy than one-bit noise, and rows with such a
-        value in another column. Return the sheet unchanged if less than half of the rows or columns would be left.
+        A feature is quiet if it has less energy than one-bit noise. Columns with at least half quiet features are
+        excluded, and then rows with a quiet feature in another column. Return the sheet unchanged if less than half of
+        the rows or columns would be left.
         """
         plain = candidate.remove_levels()
         features, _, inside = self._select_common_rows(plain)
@@ -239,11 +228,12 @@ class Settling:
         return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~quiet_rows, columns=columns)
 
     def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield variations of a candidate that the search's costs cannot distinguish, or can only by a few cells.
+        """Yield variations of a candidate that have nearly the same cost in the search.
 
-        They have other heights of the filters, scales of the samples, floors of the energies, DCTs and lifters.
+        They differ in the heights of the filters, the scale of the samples, the floor of energies, the DCT and lifter.
+        Deltas do not depend on these levels, so for deltas, yield only the candidate with unscaled samples.
         """
-        if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
+        if self.sheet.arrangement.taps:
             yield candidate.change({"scale": 1.0})
             return
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
@@ -259,7 +249,10 @@ class Settling:
                 yield candidate.change({"energy_floor": 1.0})  # The default of torchaudio.compliance.kaldi.
 
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield a filter bank or spectrogram with usual scales of the samples and, for logarithms, with floors."""
+        """Yield a filter bank or spectrogram with usual scales of the samples, and then with likely floors.
+
+        Features without a logarithm, or with a limited range, keep their floor.
+        """
         levels = self.search.levels
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
@@ -272,10 +265,10 @@ class Settling:
         yield from self._vary_floors_of_array(candidate, scales)
 
     def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
-        """Yield a logarithmic candidate with usual floors that agree, at one of ``scales``, with the array's floor.
+        """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, gives the array's floor.
 
-        A range of 80 dB is also yielded if it agrees. If nothing agrees, yield the floor of the array itself. If no
-        cell of the array shows a floor, yield the most common floors.
+        A range of 80 dB is also yielded if it gives this floor. If nothing does, yield the floor of the array itself.
+        If no cell of the array shows a floor, yield the most common floors.
         """
         levels, floors = self.search.levels, list_values("floor")
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
@@ -297,9 +290,9 @@ class Settling:
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
-        """Return the log energy at the floor of the array, or NaN if no cell shows a floor, and the largest log energy.
+        """Return the log energy at the array's floor (NaN if no cell shows a floor), and the largest log energy.
 
-        The candidate must have no floor, so that its features are the log energies.
+        The candidate must have no floor, because its features are used as the log energies.
         """
         energies, values, inside = self._select_common_rows(candidate)
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
@@ -341,7 +334,7 @@ class Settling:
 
         A lifter explains them if its weights are proportional to the ratios of the array's standard deviations to the
         standard deviations of features without a lifter. The first column, which may be an energy, is not compared.
-        Return [] if no lifter explains them, if the columns are in another order, or if they are fewer than four.
+        Return [] if no lifter explains them, if the columns are reordered, or if there are fewer than four columns.
         """
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
@@ -357,7 +350,10 @@ class Settling:
 
 
 def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
-    """Return the slope and the offset of a line through points (n,). A slope near one of ``SLOPES`` becomes exact."""
+    """Return the slope and the offset of a line that is fitted to the points (``x``, ``y``), each (n,).
+
+    If the slope is near one of ``SLOPES``, return this known slope, and the offset that fits it.
+    """
     slope, offset = fits.fit_line(x, y)
     known = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
     return (known, float(np.median(y - known * x))) if known else (slope, offset)
@@ -366,7 +362,7 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
     """Return the features (frames, dim) of a candidate, limited to +-1e30, for the whole audio or only for its start.
 
-    The start has at least ``frame_count`` frames from the candidate's first row on. None selects the whole audio.
+    For a ``frame_count``, compute at least this many frames from :attr:`Candidate.start` on, if the audio has them.
     """
     # A positive offset removes samples at the start of the audio, and a negative offset adds zeros.
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
@@ -380,12 +376,11 @@ def fit_map(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
     row_count: int | None = None,
 ) -> Settled | None:  # fmt: skip
-    """Return a candidate with the simplest map from its features to the array of ``sheet``.
+    """Return a candidate with the simplest map (:func:`find_simplest_map`) from its features to the array of ``sheet``.
 
-    Return None if the options are invalid, if the features do not have as many columns as the array, or if fewer than
-    two rows can be compared. ``tolerance`` is the largest residual of an explanation. ``arrangement`` replaces the
-    sheet's transformation of the features. Only the first ``row_count`` rows of the array are compared, or all for
-    None.
+    ``tolerance`` is the largest residual of an explanation. An ``arrangement`` replaces the arrangement of the sheet.
+    With ``row_count``, only the first rows of the array are compared. Return None if the options are invalid, if the
+    features do not have as many columns as the array, or if fewer than two rows can be compared.
     """
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:row_count], sheet.columns, arrangement.stride
@@ -424,8 +419,8 @@ def fit_map(
 def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
     """Yield the candidate with each convention for the edges of the audio that keeps its first sample.
 
-    Conventions with a padding are also yielded with zeros after the audio. If the candidate has preemphasis, and no
-    step of the whole recording, the conventions are also yielded with preemphasis of the whole recording.
+    Conventions with a padding are also yielded with zeros after the audio. If the candidate has preemphasis, but no
+    step for the whole recording, all conventions are also yielded with preemphasis of the whole recording.
     """
     for framed in candidate.list_same_framings():
         yield framed
@@ -436,7 +431,7 @@ def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_maximum(values: Doubles) -> Doubles:
-    """Return the largest value in a block of 3 by 3 cells around each cell (frames, columns). Blocks wrap at edges."""
+    """Return the maximum of the 3 by 3 cells around each cell of ``values`` (frames, columns). Blocks wrap at edges."""
     for axis in (0, 1):
         values = np.maximum(values, np.maximum(np.roll(values, 1, axis), np.roll(values, -1, axis)))
     return values
@@ -444,17 +439,11 @@ def spread_maximum(values: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Places:
-    """Places where an array differs from the features that explain it.
+    """Places where an array differs from the features that explain it."""
 
-    Attributes:
-        padding: descriptions of rows of padding at the ends of the array.
-        quiet: descriptions of frames and columns that are too quiet to compare.
-        deviations: the other places, and verified reasons of their differences.
-    """
-
-    padding: list[str]
-    quiet: list[str]
-    deviations: Deviations
+    padding: list[str]  # Descriptions of rows of padding at the ends of the array.
+    quiet: list[str]  # Descriptions of frames and columns that are too quiet to compare.
+    deviations: Deviations  # The other places, and verified reasons for their differences.
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
@@ -462,20 +451,20 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     # Rows and columns that were not fitted may differ more, so a thousandth of the largest value is also allowed.
     is_wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
-    compared_rows, other_columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
-    compared_rows[settled.cells[0]], other_columns[settled.cells[1]] = True, False
+    compared_rows, compared_columns = (np.zeros(count, bool) for count in mapped.shape)
+    compared_rows[settled.cells[0]] = compared_columns[settled.cells[1]] = True
     # Rows of the whole array that were not compared, and that the features do not explain.
-    row_slice, other_rows = slice(settled.row, settled.row + len(mapped)), ~sheet.rows
-    quiet_rows = np.zeros_like(other_rows)
-    other_rows[row_slice] = is_wrong[:, ~other_columns].any(1) & ~compared_rows
+    row_slice, unexplained_rows = slice(settled.row, settled.row + len(mapped)), ~sheet.rows
+    unexplained_rows[row_slice] = is_wrong[:, compared_columns].any(1) & ~compared_rows
+    quiet_rows = np.zeros_like(unexplained_rows)
     if is_resampled:
-        quiet_rows[row_slice] = other_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
-    padding, is_padding = _find_padding(other_rows & ~quiet_rows)
+        quiet_rows[row_slice] = unexplained_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
+    padding, is_padding = _find_padding(unexplained_rows & ~quiet_rows)
     # Columns that depend on the audio are left out of a comparison only if resamplers differ in them.
     informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
-    quiet_columns = np.logical_and(other_columns & informative, is_resampled)
+    quiet_columns = ~compared_columns & informative & is_resampled
     is_constant = np.ptp(mapped[compared_rows], axis=0) == 0
-    ignored = quiet_rows[row_slice][:, None] | quiet_columns | (other_columns & is_constant)
+    ignored = quiet_rows[row_slice][:, None] | quiet_columns | (~compared_columns & is_constant)
     first_column, (features, slope, offset) = find_first_column(sheet), _map_whole_recording(settled)
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
@@ -488,7 +477,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
-    """Describe the unexplained rows at the start and at the end of an array, and return the mask (rows,) of them."""
+    """Describe the unexplained rows at the start and at the end of an array, and return a mask (rows,) of them."""
     inner_rows = np.flatnonzero(~is_unexplained)
     counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
     is_padding = np.ones(len(is_unexplained), bool)
@@ -499,8 +488,8 @@ def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
 def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
     """Return the features (frames, columns) of the whole recording, mapped to the scale of the array.
 
-    Also return the slope and the offset (columns,) of the map. In the rows of the array, the result is the fitted map
-    or, where rounding explains all differences, the array.
+    Also return the slope and the offset (columns,) of the map. The result is equal to the fitted features in the rows
+    of the array, and to the array in compared cells whose differences are explained by rounding.
     """
     mapped, rows = settled.fit.mapped, slice(settled.frame, settled.frame + len(settled.fit.mapped))
     is_inside = (mapped > mapped.min()) & (mapped < mapped.max())
@@ -513,15 +502,12 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first column that is computed from the features.
-
-    An arrangement such as deltas computes all columns from the features, so the index is 0.
-    """
+    """Return the index of the array's first feature column: 0 if an arrangement such as deltas gives all columns."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
-    """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
+    """Return the mask (rows,) of rows with a value below the level of one-bit noise, where resamplers differ.
 
     With an arrangement such as deltas, rows do not belong to single frames, so the mask selects all rows.
     """

@@ -32,7 +32,7 @@ class AudioSource:
     """Audio from which features may have been computed: a recording, and steps that change its samples.
 
     Attributes:
-        words: description of the steps after the recording. "" without steps.
+        words: description of the steps. "" if there are none.
         rate: the sampling rate in Hz that a front end assumes.
         make: function that returns the samples (T,).
         length: number of samples. After resampling or a change of speed, it is an estimate.
@@ -57,19 +57,19 @@ class AudioSource:
 
     @functools.cached_property
     def loudness_factors(self) -> dict[float, str]:
-        """Maps factors that normalize the loudness of the samples to descriptions. Empty if all samples are equal."""
+        """Maps factors that normalize the loudness of the samples to descriptions. {} if all samples are equal."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
     @functools.cached_property
     def noisy_source(self) -> AudioSource:
-        """This audio with added Gaussian noise of one step of 16-bit samples, as by Kaldi's default dithering."""
+        """This audio with the Gaussian noise of Kaldi's default dithering: a standard deviation of one 16-bit step."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
     @functools.cached_property
     def sources_at_other_rates(self) -> list[AudioSource]:
-        """This audio at the other common sampling rates. The FFT resampler stands for all resamplers."""
+        """This audio resampled by the FFT to the other common sampling rates. Other resamplers are similar."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:COMMON_RATE_COUNT] if rate != self.rate]
 
     @property
@@ -78,9 +78,10 @@ class AudioSource:
         return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
-        """Return resampled audio with Gaussian noise of a millionth of the largest magnitude of a sample.
+        """Return resampled audio with Gaussian noise, which imitates the differences between similar resamplers.
 
-        Similar resamplers differ this much. Audio that was not resampled is returned unchanged.
+        The noise has a standard deviation of a millionth of the largest magnitude of a sample. Return the audio
+        unchanged if it was not resampled.
         """
         if not self.is_resampled:
             return self
@@ -100,7 +101,7 @@ class AudioSource:
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
         """Return this audio after resampling to ``rate`` in Hz by the function ``resampler``.
 
-        ``words`` follow the description of this step. They are "", or a space and the name of the resampler.
+        ``words`` are appended to the description of this step: "", or a space and the name of the resampler.
         """
 
         def make() -> Any:
@@ -145,8 +146,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
     """Return the number of samples of a recording (channels, T) that are probably clipped.
 
-    These are the samples in runs of at least ``CLIP_RUN`` samples that equal the largest sample of their channel, or
-    the smallest. Channels whose samples are all equal are not counted.
+    These are the samples in runs of at least ``CLIP_RUN`` samples that all equal the largest sample of their channel,
+    or that all equal the smallest. Channels whose samples are all equal are not counted.
     """
     count = 0
     for channel in recording[recording.max(-1) > recording.min(-1)]:
@@ -158,7 +159,7 @@ def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
 
 
 def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
-    """Return each channel of a recording (channels, T) at ``rate`` Hz, and then their mean if there are several."""
+    """Return the channels of a recording (channels, T) at ``rate`` Hz. If there are several, their mean follows."""
     channel_count, length = recording.shape
     if channel_count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]
@@ -168,7 +169,7 @@ def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource
 
 
 def cut_part(source: AudioSource, first: int, length: int) -> AudioSource:
-    """Return the part of audio that begins at sample ``first``, and ends after ``length`` samples or with the audio."""
+    """Return the ``length`` samples of ``source`` from sample ``first`` on, or fewer if the audio ends earlier."""
     end = min(first + length, len(source.samples))
     words = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
     return source.change(words, lambda: source.samples[first:end], length=end - first)
@@ -181,17 +182,17 @@ def append_zeros(source: AudioSource) -> AudioSource:
 
 
 def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
-    """Return audio after resampling to ``rate`` in Hz by each resampler of :func:`list_resamplers`."""
+    """Return ``source`` after resampling to ``rate`` in Hz, once for each resampler of :func:`list_resamplers`."""
     resamplers = list_resamplers(int(source.rate), rate)
     return [source.resample(f" {words}", rate, resampler) for words, resampler in resamplers.items()]
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
-    """Return the audio that each common mistake in reading a recording makes of ``source``.
+    """Return ``source`` as it would be after each common mistake in reading ``recording`` (channels, T).
 
-    The mistakes are a wrong sampling rate, downsampling without a filter, and a wrong speed; if ``recording``
-    (channels, T) has 16-bit integers, also swapped bytes; and if it has two channels, also channels that are read as
-    one. ``source`` is a channel of the recording, or the mean of its channels.
+    ``source`` is a channel of the recording, or the mean of its channels. The mistakes are a wrong sampling rate,
+    downsampling without a filter, and a wrong speed. A recording of 16-bit integers may also have swapped bytes, and
+    two channels may be read as one.
     """
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other)
@@ -212,12 +213,12 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
 
 
 def limit_source(source: AudioSource, level: float) -> AudioSource:
-    """Return audio whose samples are clipped to the range from ``-level`` to ``level``."""
+    """Return ``source`` with samples clipped to the range from ``-level`` to ``level``."""
     return source.change(f"samples clipped to {level:.6g}", lambda: np.clip(source.samples, -level, level))
 
 
 def list_clippings(source: AudioSource) -> list[AudioSource]:
-    """Return audio multiplied by each of the usual ``GAINS`` that causes clipping, and clipped to 16 bits."""
+    """Return ``source`` multiplied by a factor and clipped to 16 bits, for each of ``GAINS`` that causes clipping."""
     peak, limit = float(np.abs(source.samples).max()), source.full_scale
 
     def clip(gain: float) -> Any:

@@ -1,4 +1,4 @@
-"""Estimate the frame shift and the first frame of an array by correlation with the energies of audio."""
+"""Estimate when the rows of an array begin in audio, by correlation with the energies of the audio."""
 
 from __future__ import annotations
 
@@ -35,19 +35,12 @@ MIN_DISTANCE_ROWS = 3  # Timings whose first rows are at most this far apart cou
 
 @dataclass(frozen=True)
 class Timing:
-    """Assumed times of the rows of an array.
+    """Assumed times of the rows of an array in audio."""
 
-    Attributes:
-        row_shift: number of samples from one row to the next.
-        center: sample in the middle of the first row's frame.
-        score: share of the array's variance that the audio's energies explain, 0 to 1.
-        is_whole: True if the rows span the whole audio.
-    """
-
-    row_shift: int
-    center: float
-    score: float
-    is_whole: bool
+    row_shift: int  # Number of samples from one row to the next.
+    center: float  # Index of the sample in the middle of the first row's frame.
+    score: float  # Share, from 0 to 1, of the array's variance that the energies of the audio explain.
+    is_whole: bool  # True if the rows span the whole audio.
 
 
 class Pattern:
@@ -67,15 +60,15 @@ class Pattern:
     def list_timings(
         self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
-        """Return likely times of the array's rows in the audio ``source``.
+        """Return likely times of the array's rows, which begin ``stride`` frames apart, in the audio ``source``.
 
-        Rows begin ``stride`` frames apart, and usual frame shifts are tried. At first, the rows are assumed to cover
-        the whole audio, and at most four timings are returned, the best first. If none of them has a score above
-        ``certain`` and ``parts`` is True, timings in parts of the audio are added. An array of few rows is not
-        correlated with the audio, but assumed to begin with it, and its timings have the score 0.
+        At first, the rows are assumed to cover the whole audio with a usual frame shift. If a score exceeds
+        ``certain``, or ``parts`` is False, return at most four of these timings, the best first. Otherwise, return up
+        to three timings that have the right number of rows, and then likely timings in the whole audio and in parts of
+        it. An array with too few rows is assumed to cover the whole audio, and its timings have the score 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
-        # Difference between the number of rows of the whole audio and of the array, for each distance of rows.
+        # Difference between the numbers of rows of the whole audio and of the array, for each shift between rows.
         excess = {shift: min(abs(source.length / shift - n) for n in self.row_counts) for shift in row_shifts}
         whole_shifts = [shift for shift in excess if excess[shift] <= MAX_EXCESS_ROWS + MAX_EXCESS_SAMPLES / shift]
         whole_shifts.sort(key=lambda shift: excess[shift] > MAX_NEAR_EXCESS_ROWS)
@@ -101,8 +94,8 @@ class Pattern:
         """Return at most nine likely timings in the whole audio and in parts of it, the best first.
 
         ``whole_timings`` are timings of the whole audio. If there are none, a frame shift is estimated from the number
-        of rows. Parts of the audio are searched with those of ``row_shifts`` with which the array, without a margin at
-        both ends, is not longer than the audio.
+        of rows, which begin ``stride`` frames apart. Parts are searched with all ``row_shifts`` for which the array,
+        without ``THRESHOLDS.margin`` rows at both ends, is not longer than the audio.
         """
         timings, count = list(whole_timings), len(self.rows)
         shift = round(source.length / count / stride)
@@ -116,11 +109,11 @@ class Pattern:
         return [timing for timing in timings if timing.score > min_score][:9]
 
     def _find_best_timings(self, source: AudioSource, row_shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return one or two timings with ``row_shift`` samples from row to row, the best first.
+        """Return the best timing, and a second one if there is one, of rows that begin ``row_shift`` samples apart.
 
         The second timing begins more than ``MIN_DISTANCE_ROWS`` rows before or after the first. With ``is_whole``, the
-        array is assumed to cover the whole audio, and timings that begin earlier or later than the audio are less
-        likely to be selected. Otherwise, the array may cover any part of the audio.
+        array is assumed to cover the whole audio, so timings that begin earlier or later than the audio are less likely
+        to be selected. Otherwise, the array may cover any part of the audio.
         """
         step = max(int(STEP_SECONDS * source.rate), 1)
         band_count = min(max(int(self.rows.sum()) // 6, 3), 12)  # More bands would fit few rows by chance.
@@ -145,11 +138,11 @@ class Pattern:
         return [best, *itertools.islice(distant, 1)]
 
     def _find_best_lags(self, bands: Doubles, independent_share: float, *, is_whole: bool) -> list[tuple[int, float]]:
-        """Return the ``MAX_PEAKS`` likeliest lags between the array's rows and the audio's bands, and their scores.
+        """Return the ``MAX_PEAKS`` likeliest lags of the array behind the audio, each with its score.
 
-        At lag k, row i of the array is compared with ``bands[:, i + k]``. At lag ``THRESHOLDS.margin``, the array and
-        the audio begin together. ``bands`` (bands, times) are uncorrelated. ``independent_share`` is the share of the
-        rows that count as independent observations. :meth:`_find_best_timings` describes ``is_whole``.
+        ``bands`` (bands, times) are uncorrelated energies of the audio. At lag k, row i of the array is compared with
+        ``bands[:, i + k]``. At lag ``THRESHOLDS.margin``, the array and the audio begin together. ``independent_share``
+        is the share of rows that count as independent observations. :meth:`_find_best_timings` describes ``is_whole``.
         """
         estimates = correlate_at_lags(self.components, self.rows, bands)
         delays = np.arange(len(estimates)) - THRESHOLDS.margin  # Rows from the beginning of the audio to the array's.
@@ -167,13 +160,13 @@ class Pattern:
 
 
 def list_usual_shifts(rate: float) -> list[int]:
-    """Return usual frame shifts in samples, the most common first, for a sampling rate in Hz."""
+    """Return the usual frame shifts in samples at the sampling rate ``rate`` in Hz, the most common first."""
     common, rare = ([int(rate * shift / 1000) for shift in shifts] for shifts in (SHIFTS_MS, RARE_SHIFTS_MS))
     return list(dict.fromkeys([*common, *SHIFTS, *rare]))
 
 
 def compute_explained_share(components: Doubles, bands: Doubles, independent_share: float = 1.0) -> float:
-    """Return the share of the variance of components (n, frames) that is a linear function of bands (m, frames).
+    """Return the share of the variance of components (n, frames) that linear functions of bands (m, frames) explain.
 
     The share is at least 0, and is reduced by the share that chance would explain (adjusted R squared).
     ``independent_share`` is the share of frames that count as independent observations.
@@ -188,12 +181,12 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent_sha
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return at most ``THRESHOLDS.components`` principal components of an array (frames, columns) over time.
+    """Return at most ``THRESHOLDS.components`` principal components of an array ``target`` (frames, columns).
 
-    The result has the shape (components, frames), with the largest component last, and is 0 outside of the mask
-    ``rows`` (frames,). An array of fewer columns has one component per column. Powers are first converted to
-    logarithms, and the columns are clipped to the range of 90% of their values and scaled to unit variance. If there
-    are more than 600 columns, means of neighboring columns replace the principal components.
+    The result (components, frames) has the largest component last, and is 0 outside the mask ``rows`` (frames,). An
+    array of fewer columns has one component per column. Powers are first converted to logarithms. Columns are clipped
+    to their 5% and 95% quantiles and scaled to unit variance. If there are more than 600 columns, means of neighboring
+    columns replace the principal components.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
@@ -214,7 +207,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
 @functools.lru_cache(maxsize=16)
 def compute_energies(source: AudioSource, step: int, band_count: int) -> Doubles:
-    """Return the energies (frames, band_count) in triangular bands from 0 Hz to Nyquist, equally spaced in mel.
+    """Return the energies (frames, band_count) of audio in triangular bands from 0 Hz to Nyquist, evenly spaced in mel.
 
     A frame has ``STEPS_PER_FRAME * step`` samples and a Hann window, and the frame shift is ``step`` samples. Audio
     that is shorter than a frame has one frame of zeros.
@@ -235,10 +228,9 @@ def compute_energies(source: AudioSource, step: int, band_count: int) -> Doubles
 
 
 def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
-    """Convert the energies of bands (frames, bands) to uncorrelated sums (frames, bands) of unit variance.
+    """Smooth energies (frames, bands) over ``width`` frames, and return weighted sums (frames, bands) of their logs.
 
-    The sums are weighted sums of the bands' log energies, after smoothing the energies over ``width`` frames. They are
-    0 if there are fewer than two frames per band.
+    The sums are uncorrelated and have unit variance. They are 0 if there are fewer than two frames per band.
     """
     # The mean of `width` frames around a frame is a difference of two cumulative sums, which begin with an extra frame.
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
@@ -252,7 +244,7 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
 
 
 def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Doubles:
-    """Estimate the share of the variance of components that bands explain at each lag: (U - T + 1,).
+    """Return the estimated share (U - T + 1,) of the variance of components that bands explain at each lag.
 
     At lag k, ``components`` (n, T) are compared with ``bands[:, k : k + T]`` at the times that the mask ``rows`` (T,)
     selects. ``bands`` (m, U) have unit variance and are uncorrelated, but only over their whole length, so the estimate

@@ -17,10 +17,10 @@ Item = TypeVar("Item")
 class Budget:
     """Budget of an answer: the work that its search and its settling may do, and an upper bound on processor time.
 
-    Work is counted in units of about a microsecond of a processor core. The search ends first. A reserve remains for
-    settling the answer, and then a reserve for the computation that is running when the settling ends. Both reserves
-    grow with ``seconds_of_audio``. Only on a slow or busy machine does the processor time of the thread end a search
-    before the counted work. As long as counted work ends the search, results are repeatable.
+    Settling chooses the options that the search leaves open. Work is counted in units of about a microsecond of a
+    processor core. When the search ends, a reserve remains for settling, and when settling ends, another reserve
+    remains for the computation that is still running. Both reserves grow with ``seconds_of_audio``. Results are
+    repeatable, unless the processor time of the thread ends a search first, as on a slow or busy machine.
 
     Attributes:
         units: units of work that were counted.
@@ -39,15 +39,15 @@ class Budget:
         self._end_of_search = self._end_of_stage = self._end_of_settling - settling_seconds
 
     def begin_stage(self, seconds: float) -> None:
-        """Begin a stage of the search, which ends after ``seconds`` of the budget, but not after the search."""
+        """Begin a stage of the search. It ends after ``seconds`` of the budget, or earlier if the search ends."""
         self._end_of_stage = min(self._end_of_search, self._read_seconds() + seconds)
 
     def is_stage_over(self) -> bool:
-        """Return True if the stage that :meth:`begin_stage` began has used up its seconds, or the search its budget."""
+        """Return True if the current stage or the whole search is over. At first, the whole search is one stage."""
         return self._read_seconds() > self._end_of_stage
 
     def is_search_over(self) -> bool:
-        """Return True if the search has used up its budget. Then also set :attr:`is_exhausted` and :attr:`is_slow`."""
+        """Return True if the search has used up its budget, and update :attr:`is_exhausted` and :attr:`is_slow`."""
         is_over = self._read_seconds() > self._end_of_search
         self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over
@@ -59,7 +59,7 @@ class Budget:
         return self._read_seconds() > self._end_of_settling
 
     def limit(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items of a loop until the reserve for settling is used up. The first item is always yielded."""
+        """Yield ``items`` until the reserve for settling is used up. The first item is always yielded."""
         for index, item in enumerate(items):
             if index and self.is_settling_over():
                 return
@@ -85,6 +85,6 @@ def use_budget(budget: Budget) -> None:
 
 
 def charge_microseconds(microseconds: float) -> None:
-    """Count work of about ``microseconds`` of a processor core in the budget of this thread, if there is one."""
+    """Add work to the budget of this thread, if it has one: about ``microseconds`` of a processor core."""
     if budget := _current.get():
         budget.units += microseconds
