@@ -310,8 +310,8 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
     """Return the arrangement ``make(window)`` that brings features closest to an array, for ``window`` in frames.
 
-    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After the lengths
-    of :func:`_list_window_lengths`, lengths near the best one are tried, in steps that become smaller.
+    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After usual
+    lengths and lengths on a log scale, lengths near the best one are tried, in steps that become smaller.
     """
 
     def measure_cost(window: int) -> float:
@@ -319,7 +319,10 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
         charge_microseconds(100 + 0.1 * features.size)
         return measure_distance(*select_common_frames(make(window).apply(features), target, start))
 
-    costs = {window: measure_cost(window) for window in _list_window_lengths(len(features))}
+    # The longest window is left out, because the mean over all frames is no sliding mean.
+    log_scale = np.unique(np.geomspace(5, max(len(features), 6), 40).astype(int))[:-1]
+    usual = [window for window in (300, 600, 100, 200) if window < len(features)]
+    costs = {window: measure_cost(window) for window in dict.fromkeys([*usual, *log_scale.tolist()])}
     step = 256  # Frames from the best window to the next windows to try. It is halved if neither of them is better.
     while step:
         best = min(costs, key=costs.__getitem__)
@@ -328,13 +331,6 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
                 costs[window] = measure_cost(window)
         step = step // 2 if min(costs, key=costs.__getitem__) == best else step
     return make(min(costs, key=costs.__getitem__))
-
-
-def _list_window_lengths(frame_count: int) -> list[int]:
-    """Return window lengths in frames below ``frame_count``: usual ones, then up to 39 from 5 up on a log scale."""
-    grid = np.unique(np.geomspace(5, max(frame_count, 6), 40).astype(int))
-    usual = [window for window in (300, 600, 100, 200) if window < frame_count]
-    return [*dict.fromkeys([*usual, *grid[:-1].tolist()])]
 
 
 def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arrangement:
@@ -416,38 +412,34 @@ def find_storage(target: Doubles) -> Storage:
     the median of the columns' standard deviations. Arrays with fewer than 9 frames, or with magnitudes above 60,000
     (the largest float16 is 65,504), count as not rounded.
     """
-    if len(target) < 9 or np.abs(target).max() > 6e4:
-        return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
     # The midpoint of two neighboring values is not a stored number, so rounding the midpoints shows the largest error.
     midpoints, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
-    for words, round_values in STORAGES.items():
+    is_supported = len(target) >= 9 and np.abs(target).max() <= 6e4
+    for words, round_values in STORAGES.items() if is_supported else ():
         step = float(np.abs(round_values(midpoints) - midpoints).max())
         # Rounding stored numbers again changes them by less than a twentieth of the step.
         if step < THRESHOLDS.coarse * spread and np.abs(round_values(target) - target).max() < 0.05 * step:
+            values = target
             if round_values is np.rint and target.min() < 0 < target.max():
-                return _find_integer_storage(target, words, step)
-            return _make_storage(target, words, step)
+                words, step, values = _examine_integers(target, words, step)
+            # Maps from features to the array add errors, so the accepted step is 25% larger.
+            return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
     return Storage([], 0.0, target)
 
 
-def _make_storage(values: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of values that were rounded by up to ``step``, with a step 25% larger to allow for maps."""
-    return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
+def _examine_integers(integers: Doubles, words: str, step: float) -> tuple[str, float, Doubles]:
+    """Return how integers (frames, columns) were rounded: a description, the largest error, and the centered integers.
 
-
-def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of integers ``target`` (frames, columns) that were rounded to nearest or toward zero.
-
-    ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
+    ``words`` and ``step`` are those of rounding to nearest. After rounding toward zero, as in most languages, zeros are
     about twice as frequent as each of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. If one of these
     four occurs less than 10 times, the rounding is unknown, and the larger error of rounding toward zero is assumed.
     """
-    zero_count, *other_counts = [int(np.sum(target == number)) for number in (0, -2, -1, 1, 2)]
+    zero_count, *other_counts = [int(np.sum(integers == number)) for number in (0, -2, -1, 1, 2)]
     is_certain = min(other_counts) >= 10
     if is_certain and zero_count <= 1.6 * sum(other_counts) / len(other_counts):
-        return _make_storage(target, words, step)
-    # Extreme values may have been clipped, so they are not moved to the middle of a step.
-    is_extreme = (target == target.max()) | (target == target.min())
-    centered = np.where(is_extreme, target, target + step * np.sign(target))
-    return _make_storage(centered, "rounded toward zero to integers" if is_certain else words, 2 * step)
+        return words, step, integers
+    # Extreme values may have been clipped, so they are not moved to the middle of the interval that is rounded to them.
+    is_extreme = (integers == integers.max()) | (integers == integers.min())
+    centered = np.where(is_extreme, integers, integers + step * np.sign(integers))
+    return "rounded toward zero to integers" if is_certain else words, 2 * step, centered

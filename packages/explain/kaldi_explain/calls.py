@@ -75,10 +75,7 @@ def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the limits of the filters in Hz as arguments named ``low`` and ``high``, unless they are the defaults.
-
-    The defaults are 0 and half of the sampling rate.
-    """
+    """Return the filters' limits in Hz, by the names ``low`` and ``high``, without the defaults 0 and half the rate."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -143,10 +140,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features that computes a model's log mel energies or cepstra.
-
-    Return "" if there is none, or if the model's frames or preemphasis are not the library's defaults.
-    """
+    """Return the call of python_speech_features that computes a model's features with default frames, or ""."""
     defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
     defaults |= {"high_freq": 0.0, "warp": 1.0}
     if any(model.get(name) != value for name, value in defaults.items()):

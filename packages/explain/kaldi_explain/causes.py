@@ -386,10 +386,7 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 
 
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the changes of the requested model that are needed to explain a result.
-
-    If all changes together do not explain it, a map after the changed model may complete the explanation.
-    """
+    """Return the changes of the requested model that are needed to explain a result, without or else with a map."""
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}
