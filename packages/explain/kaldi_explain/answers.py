@@ -54,12 +54,12 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer for the best ``attempt`` of a search, and look for noise, pitch and partly explained columns.
+    """Return the answer of a search from its best ``attempt``, and look for reasons of the remaining differences.
 
     ``settled`` is the candidate of the attempt after all open options, and the steps from its features to the array,
-    were chosen. If it is certain, other columns of the array may be pitch. If it is not, noise may explain the
-    difference, or the features may explain only some columns, and the answer separates certain options from guesses.
-    ``tolerance`` is the largest difference that counts as explained, in the units of the array.
+    were chosen. If the features are certain, the array's other columns may be pitch. Otherwise, noise may explain the
+    differences, or the features may explain only some columns. If the features remain uncertain, certain options are
+    separated from guesses. ``tolerance`` is the largest difference that counts as explained, in units of the array.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -83,8 +83,8 @@ def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, toleranc
 def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, tolerance: float) -> Answer | None:
     """Return the answer with the first candidate whose difference from the array looks like noise, or None.
 
-    The candidates are ``answer.settled``, and then those of :func:`_list_plain_candidates`. The answer stays uncertain,
-    because the random numbers of the noise are unknown.
+    Try ``answer.settled``, and then the candidates of :func:`_list_plain_candidates`, until the budget ends. The answer
+    stays uncertain, because the random numbers of the noise are unknown.
     """
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
     alternatives = itertools.chain([answer.settled], _list_plain_candidates(finder, attempt))
@@ -132,8 +132,8 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
 def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
     """Return True if the values in the mask ``is_explained`` (frames, columns) cannot be explained by chance.
 
-    There must be at least 20 more such values than numbers that the map fits to the array. The features must also
-    leave less than ``THRESHOLDS.partial`` of the spread of these values unexplained.
+    There must be at least 20 more such values than numbers that the map fits to the array. The features must also leave
+    less than ``THRESHOLDS.partial`` of the array's spread unexplained, apart from values outside the mask.
     """
     # A map fits a slope and an offset for each column, or a slope, an offset and two clipping limits for all columns.
     has_column_numbers = settled.fit.word_count >= fits.COLUMN_WORDS
@@ -142,7 +142,7 @@ def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask of the array's columns that are computed from features, or constant in rows of audio."""
+    """Return the mask (columns,) of columns computed from features, or constant in all rows that depend on audio."""
     is_covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     # An arrangement with a name, such as stacked frames, computes all columns from the features.
     is_covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
@@ -150,7 +150,7 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows the array has before and after the rows of the features, without padding at its ends."""
+    """Describe how many rows, apart from padding, the array has before and after the rows that have features."""
     rows_before = np.flatnonzero(sheet.rows[: settled.row])
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     count_before = settled.row - int(rows_before[0]) if len(rows_before) else 0
@@ -202,7 +202,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the features to the array again, without the columns that differ in more than an offset and a scale.
+    """Fit the features to the array again, without columns where the two differ by more than an offset and a scale.
 
     Return ``settled`` unchanged if no column would be left out, or more than three quarters of them, or if the residual
     of the new fit is above ``tolerance``.
@@ -223,7 +223,8 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     """Describe the noise in the samples that explains the difference between features and array, or return "".
 
     The standard deviation of the noise is adapted in five iterations, until the noise changes the features as much as
-    they differ from the array. It is described in the unit of the scaled samples, in which Kaldi's default is 1.
+    they differ from the array. Its unit is that of the scaled samples, in which Kaldi's default is 1. Return "" if it
+    does not converge below ``MAX_NOISE_STD``, or if the noise mainly changes other cells.
     """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
@@ -273,11 +274,11 @@ def _have_equal_means(differences: Doubles, effects: Doubles) -> bool:
 def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
     """Return descriptions of the certain options of ``final``, and of the options that are guesses.
 
-    ``final`` is the candidate of ``attempt`` after its open options were chosen. An option that this changed is a
-    guess. Another option is certain if its default, and every other value that the search tries, increase the cost of
-    the attempt by half or more. Above a cost of ``THRESHOLDS.near``, wrong options may compensate for each other. An
-    option is then certain only if no other value gives features that can be compared with the array, such as the number
-    of mel bins. Options that are not checked before the end of the budget are guesses.
+    ``final`` is the candidate of ``attempt`` after its open options were chosen. An option that this choice changed is
+    a guess. Any other option is certain if its default, and every other value that the search tries, increase the cost
+    of the attempt by half or more. Above a cost of ``THRESHOLDS.near``, wrong options may compensate for each other. An
+    option, such as the number of mel bins, is then certain only if no other value gives features that can be compared
+    with the array. Options that are not checked before the end of the budget are guesses.
     """
     candidate, settings, guessed = attempt.candidate, final.describe_settings_by_name(), list[str]()
     limit = CERTAIN_COST_RATIO * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable

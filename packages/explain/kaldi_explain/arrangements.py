@@ -106,7 +106,7 @@ def find_reason_against_features(target: Doubles) -> str:
 
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return the possible orientations of an array, each with a list of its description, such as ["transposed"].
+    """Return pairs of a description, such as ["transposed"], and the array ``target`` in a possible orientation.
 
     The orientations are ``target`` (frames, columns) itself, its transpose, and the transpose of an array (columns,
     frames) that was reshaped to (frames, columns) by mistake. The last orientation is included only if both axes have
@@ -128,7 +128,8 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
     A row was masked or padded, or is digital silence, if it equals a neighboring row, or if all of its values in two or
-    more columns that vary are equal. A column that is constant in all other rows does not depend on audio.
+    more columns that vary are equal. A column does not depend on audio if it is constant in all other rows or, if there
+    are no other rows, in the whole array.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -139,7 +140,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". Only six runs are listed."""
+    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". List only the first six runs."""
     max_runs, runs = 6, np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:max_runs]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > max_runs)}"
@@ -148,7 +149,7 @@ def describe_spans(places: npt.NDArray[Any], name: str) -> str:
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
     """Describe the values that the mask ``wrong`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
 
-    Only four values are listed. The first cell of the mask is at ``first_frame`` and ``first_column`` of the array.
+    Only the first four are listed. The first cell of the mask is at ``first_frame`` and ``first_column`` of the array.
     """
     places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
     shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
@@ -166,11 +167,11 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangement that stacks overlapping frames in each row, with and then without padding at the ends.
+    """Yield the arrangement that stacked overlapping frames (splicing, low frame rate), if it fits an array.
 
-    It must give rows in which shared frames are equal, as after splicing or at a low frame rate. Otherwise, yield
-    nothing. Of several possible arrangements, the one with the fewest frames in a row (``stack``) is chosen, and then
-    the one whose rows are the fewest frames apart (``stride``).
+    In such an array (rows, columns), successive rows share frames. Of several arrangements, the one with the fewest
+    frames in a row (``stack``) is chosen, and then the one whose rows are the fewest frames apart (``stride``). It is
+    yielded with padding at the ends of the recording, and then without.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -191,7 +192,7 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements that may have joined the frames of an array (rows, columns), several in each row.
+    """Yield the arrangements that may have joined several frames in each row of an array, without overlap.
 
     The arrangement with the fewest frames in a row comes first. A column of such an array correlates strongly with the
     same column of the next frame in the row, and less with the two columns beside that one.
@@ -265,7 +266,7 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features with their deltas of one order over ``window`` frames each side."""
+    """Return the arrangement that replaces features with deltas of ``order``, from ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -279,15 +280,15 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 def may_be_deltas(target: Doubles) -> bool:
     """Return True if an array (frames, columns) has more than 20 frames, and small means in over 90% of its columns.
 
-    Deltas have small means, because their sum is only about the last frame of the features minus the first. A mean is
-    small if it is below 0.15 standard deviations of its column.
+    Deltas have small means, because their sum over all frames is about the last frame of the features minus the first.
+    A mean is small if its magnitude is below 0.15 standard deviations of its column.
     """
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
-    """Yield arrangements that subtract the mean of a sliding window, whose length is fitted to an array.
+    """Yield arrangements that normalize features in a sliding window, whose length is fitted to an array.
 
     First come Kaldi's windows, which move inward at the edges of the features, then a running mean, and then windows
     that are truncated at the edges, as in much public code. The features (frames, columns) belong to the whole
@@ -308,7 +309,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 
 
 def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
-    """Return the arrangement ``make(window)`` that brings features closest to an array, for ``window`` in frames.
+    """Return ``make(window)`` for the window length in frames that brings the features closest to an array.
 
     The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After usual
     lengths and lengths on a log scale, lengths near the best one are tried, in steps that become smaller.
@@ -346,7 +347,7 @@ def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arr
 
 
 def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
-    """Return the arrangement that subtracts from each frame the mean of its window, truncated at the features' edges.
+    """Return the arrangement that subtracts from each frame the mean of its window, cut off at the features' edges.
 
     The window of ``window`` frames is centered on the frame, or ends at it if ``center`` is False.
     """
@@ -422,14 +423,14 @@ def find_storage(target: Doubles) -> Storage:
         if step < THRESHOLDS.coarse * spread and np.abs(round_values(target) - target).max() < 0.05 * step:
             values = target
             if round_values is np.rint and target.min() < 0 < target.max():
-                words, step, values = _examine_integers(target, words, step)
+                words, step, values = _find_integer_rounding(target, words, step)
             # Maps from features to the array add errors, so the accepted step is 25% larger.
             return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
     return Storage([], 0.0, target)
 
 
-def _examine_integers(integers: Doubles, words: str, step: float) -> tuple[str, float, Doubles]:
-    """Return how integers (frames, columns) were rounded: a description, the largest error, and the centered integers.
+def _find_integer_rounding(integers: Doubles, words: str, step: float) -> tuple[str, float, Doubles]:
+    """Return the rounding of integers (frames, columns): a description, the largest error, and ``Storage.values``.
 
     ``words`` and ``step`` are those of rounding to nearest. After rounding toward zero, as in most languages, zeros are
     about twice as frequent as each of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. If one of these

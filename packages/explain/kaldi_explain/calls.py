@@ -65,7 +65,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of librosa and torchaudio for frames, without the default pad mode ``default_mode``."""
+    """Return the arguments of librosa and torchaudio for frames. ``default_mode`` is left out as ``pad_mode``."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if model.size != model.fft_points:
         arguments["win_length"] = model.size
@@ -128,7 +128,7 @@ def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa for cepstra of decibels, or "" for other filters or C0 at the end."""
+    """Return the call of torchaudio or librosa for cepstra, or "" if these libraries lack the filters or the order."""
     dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
@@ -140,7 +140,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features that computes a model's features with default frames, or ""."""
+    """Return the call of python_speech_features, with default frames, for a model's features, or "" if none fits."""
     defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
     defaults |= {"high_freq": 0.0, "warp": 1.0}
     if any(model.get(name) != value for name, value in defaults.items()):

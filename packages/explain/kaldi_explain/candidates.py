@@ -65,7 +65,7 @@ def find_floored_cells(values: Doubles) -> Mask:
 
 @dataclass(frozen=True)
 class Candidate(FeatureModel):
-    """A feature that may have been computed to make an array, with the audio, and the array's position in it.
+    """A feature from which an array may have been made, the audio, and the position of the array in the audio.
 
     Attributes:
         source: audio from which the feature is computed.
@@ -125,8 +125,8 @@ class Candidate(FeatureModel):
     def list_framings(self) -> list[Candidate]:
         """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
 
-        The results have no :attr:`offset`. Their :attr:`start` is the last frame that does not begin after the first
-        sample of this candidate (:attr:`first_sample`).
+        The :attr:`offset` of the results is 0. Their :attr:`start` is the last frame that does not begin after this
+        candidate's :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         framings = []

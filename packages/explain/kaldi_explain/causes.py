@@ -112,7 +112,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return the errors of ``result``, relative to features above 1. Wrong infinities and NaN have error inf."""
+        """Return errors of ``result``, relative to features above 1, and infinite for NaN and wrong infinities."""
         with np.errstate(all="ignore"):
             errors = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         errors[~np.isfinite(errors)] = np.inf
@@ -386,7 +386,7 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 
 
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of the requested model that are needed to explain a result, without or else with a map."""
+    """Return the changes of the requested model that are needed to explain a result, if need be followed by a map."""
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}

@@ -450,7 +450,7 @@ def test_option_with_untried_values_at_the_end_of_the_budget_is_a_guess() -> Non
     budget = work.Budget(10.0)
 
     def measure(_: Candidate) -> float:
-        budget.charge(1e9)
+        budget.units += 1e9
         return THRESHOLDS.incomparable
 
     attempt: Any = SimpleNamespace(candidate=candidate, cost=0.0, search=SimpleNamespace(measure_cost=measure))
