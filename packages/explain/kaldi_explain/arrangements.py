@@ -106,30 +106,27 @@ def find_reason_against_features(target: Doubles) -> str:
 
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return pairs of a description, such as ["transposed"], and the array ``target`` in a possible orientation.
+    """Return pairs of a description, such as ["transposed"] or [], and the array ``target`` in a possible orientation.
 
     The orientations are ``target`` (frames, columns) itself, its transpose, and the transpose of an array (columns,
     frames) that was reshaped to (frames, columns) by mistake. The last orientation is included only if both axes have
-    more than four elements, and if its roughness (:func:`_measure_roughness`) is less than half that of ``target``.
+    more than four elements, and if its neighboring rows and columns differ less than half as much as in ``target``.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
-    if min(target.shape) > 4 and _measure_roughness(reshaped) < 0.5 * _measure_roughness(target):
-        orientations.append((["reshaped where a transposition was meant"], reshaped))
+    if min(target.shape) > 4:
+        differences = [sum(np.abs(np.diff(x, axis=axis)).mean() for axis in (0, 1)) for x in (reshaped, target)]
+        if differences[0] < 0.5 * differences[1]:
+            orientations.append((["reshaped where a transposition was meant"], reshaped))
     return orientations
-
-
-def _measure_roughness(target: Doubles) -> float:
-    """Return the mean absolute difference between neighboring rows, plus that between neighboring columns."""
-    return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row was masked or padded, or is digital silence, if it equals a neighboring row, or if all of its values in two or
-    more columns that vary are equal. A column does not depend on audio if it is constant in all other rows or, if there
-    are no other rows, in the whole array.
+    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if it has the
+    same value in all of two or more columns that vary. A column does not depend on audio if it is constant in all other
+    rows or, if there are no other rows, in the whole array.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -160,14 +157,14 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 def list_arrangements(target: Doubles) -> list[Arrangement]:
     """Return the arrangements that stack overlapping frames or append deltas, and that fit an array (rows, columns).
 
-    If none fits, return the arrangements that may have joined frames without overlap, and then :data:`PLAIN`.
+    If none fits, return those that join frames without overlap and may fit, and then :data:`PLAIN`.
     """
     derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangement that stacked overlapping frames (splicing, low frame rate), if it fits an array.
+    """Yield the arrangement that stacks overlapping frames (splicing, low frame rate), if it fits an array.
 
     In such an array (rows, columns), successive rows share frames. Of several arrangements, the one with the fewest
     frames in a row (``stack``) is chosen, and then the one whose rows are the fewest frames apart (``stride``). It is
@@ -192,7 +189,7 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements that may have joined several frames in each row of an array, without overlap.
+    """Yield the arrangements that join several frames in each row, without overlap, and may fit an array.
 
     The arrangement with the fewest frames in a row comes first. A column of such an array correlates strongly with the
     same column of the next frame in the row, and less with the two columns beside that one.
@@ -266,7 +263,7 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features with deltas of ``order``, from ``window`` frames on each side."""
+    """Return the arrangement that replaces features with deltas of order ``order`` over ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -296,8 +293,8 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # The windows of the last frames of the sample are cut off, but in a long array they continue. Of a long array, only
-    # the rows that belong to the first half of the sample are therefore compared.
+    # The windows of the sample's last frames are cut off, but in a long array they continue. Of a long array, only half
+    # as many rows as the sample has are therefore compared.
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):

@@ -100,7 +100,7 @@ class Candidate(FeatureModel):
 
     @property
     def first_sample(self) -> int:
-        """Index in the audio of the first sample of the frame :attr:`start`. Negative if the frame begins earlier."""
+        """Index in the audio of the first sample of frame :attr:`start`. Negative if it lies before the audio."""
         return self.first + self.offset + self.start * self.shift
 
     def move_to(self, center: float) -> Candidate:
@@ -108,9 +108,9 @@ class Candidate(FeatureModel):
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
-        """Return features (frames, columns) with the columns :attr:`order`, or unchanged if it is None.
+        """Return the columns of features (frames, columns) in the order :attr:`order`, or unchanged if it is None.
 
-        Raise :class:`FeatureError` if the features have fewer columns, because an option has changed.
+        Raise :class:`FeatureError` if a column does not exist, because an option has changed the number of columns.
         """
         if self.order is not None and max(self.order) >= features.shape[1]:
             raise FeatureError(f"features of {features.shape[1]} columns cannot be put in the order {self.order}")

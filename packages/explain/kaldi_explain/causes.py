@@ -38,7 +38,7 @@ SAMPLES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class WrongResult:
-    """A wrong result of an implementation for a vector of the conformance kit.
+    """A wrong result of an implementation for a vector of the conformance kit: an input with Kaldi's output.
 
     Attributes:
         id: name of the vector.
@@ -122,7 +122,7 @@ class WrongResult:
     def describe_map(self, model: FeatureModel) -> str | None:
         """Describe the map from a model's features to the result, such as "plus 1", or return "" if they agree.
 
-        Return None if there are fewer than five common frames, or if only a map with numbers for each column fits.
+        Return None if there are fewer than five common frames, or if no map without numbers for each column fits.
         """
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
@@ -261,7 +261,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if a result contains NaN or infinity, and Kaldi's output does not, or else None."""
+    """Return a cause if a result contains NaN or infinity that Kaldi's output does not contain, or else None."""
     if wrong_result.result.dtype.kind != "f":
         return None
     for name, find_special in (("NaN", np.isnan), ("infinity", np.isinf)):
@@ -272,7 +272,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if columns or frames are in reverse order, or frames are shifted by 1 to 4, or else None."""
+    """Return a cause if a result has columns or frames in reverse order, or is 1 to 4 frames off, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -432,7 +432,7 @@ def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Group results by program and most frequent setting, and yield a cause named "not explained" for each group."""
+    """Group results by program and most frequent setting. Yield a cause named "not explained" for each group."""
     while unexplained:
         program = unexplained[0].options["program"]
         peers = [wrong for wrong in unexplained if wrong.options["program"] == program]
