@@ -263,7 +263,7 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features with deltas of one ``order``, over ``window`` frames on each side."""
+    """Return the arrangement that turns features into deltas of one ``order``, over ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)

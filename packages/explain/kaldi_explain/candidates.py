@@ -129,12 +129,10 @@ class Candidate(FeatureModel):
         candidate's :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
-        framings = []
-        for changes in [*conventions, *({"padding": padding} for padding in list_values("padding"))]:
-            other = self.change(changes | {"offset": 0})
-            frame_count = (self.first_sample - other.first_sample) // self.shift
-            framings.append(other.change({"start": other.start + frame_count}))
-        return framings
+        conventions += [{"padding": padding} for padding in list_values("padding")]
+        framings = [self.change(convention | {"offset": 0}) for convention in conventions]
+        frame_counts = [(self.first_sample - framed.first_sample) // self.shift for framed in framings]
+        return [framed.change({"start": framed.start + n}) for framed, n in zip(framings, frame_counts, strict=True)]
 
     def list_same_framings(self) -> list[Candidate]:
         """Return the candidates of :meth:`list_framings` that have the same :attr:`first_sample` as this candidate."""
