@@ -33,14 +33,14 @@ CERTAIN_COST_RATIO = 1.5  # The value of an option is certain if any other value
 
 @dataclass(frozen=True)
 class Answer:
-    """The features that are closest to an array, and the parts of the array that they explain.
+    """The features that are closest to an array, and descriptions of what they explain and what they do not.
 
     Attributes:
         settled: the features, with all steps from the audio to the array.
         places: places where the array differs from the features.
-        is_certain: True if the features explain nearly all values of the array, and chance cannot be the reason.
-        words: descriptions of further steps: rounding, noise, pitch. "" stands for no step.
-        unexplained: descriptions of the parts of the array that are not explained.
+        is_certain: True if the features explain nearly all values of the array, and this cannot be chance.
+        words: descriptions of additional steps: rounding, noise, pitch. "" stands for no step.
+        unexplained: descriptions of the parts of the array that the features and these steps do not explain.
         certain, guessed: descriptions of the certain and the uncertain options. Both are empty if ``is_certain``.
     """
 
@@ -54,12 +54,12 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer of a search: the parts of the array that its best features explain, and causes of others.
+    """Return the answer of a search from its best ``attempt``, and look for reasons of the remaining differences.
 
-    If the features are certain, columns beside them may be pitch. If the features are not certain, noise may explain
-    the difference, and the answer tells certain options from guesses. ``attempt`` is the best attempt of the search,
-    and ``settled`` its candidate after all open options, and the steps from its features to the array, were chosen.
-    ``tolerance`` is the largest difference that counts as explained, in the units of the array.
+    ``settled`` is the candidate of the attempt after all open options, and the steps from its features to the array,
+    were chosen. If the features are certain, the array's other columns may be pitch. Otherwise, noise may explain the
+    differences, or the features may explain only some columns. If the features remain uncertain, certain options are
+    separated from guesses. ``tolerance`` is the largest difference that counts as explained, in units of the array.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -81,10 +81,10 @@ def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, toleranc
 
 
 def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, tolerance: float) -> Answer | None:
-    """Return the answer with the first candidate that differs from the array as if by noise, or None if none does.
+    """Return the answer with the first candidate whose difference from the array looks like noise, or None.
 
-    The candidates are ``answer.settled``, and then those of :func:`_list_plain_candidates`. The answer stays uncertain,
-    because the random numbers of the noise are unknown.
+    Try ``answer.settled``, and then the candidates of :func:`_list_plain_candidates`, until the budget ends. The answer
+    stays uncertain, because the random numbers of the noise are unknown.
     """
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
     alternatives = itertools.chain([answer.settled], _list_plain_candidates(finder, attempt))
@@ -99,8 +99,8 @@ def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, toleranc
 def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
     """Return the answer after fitting uncertain features only to the columns of the array that they explain.
 
-    The answer may then be certain. Return ``answer`` unchanged if the features leave more than ``THRESHOLDS.partial``
-    of the array's spread unexplained, or if not all of its columns are computed from features or constant.
+    The answer may then be certain. Return ``answer`` unchanged if the features leave at least ``THRESHOLDS.partial`` of
+    the array's spread unexplained, or if a column is neither computed from the features nor constant.
     """
     sheet, settled = attempt.search.sheet, answer.settled
     is_near = max(settled.measure_unexplained(), attempt.cost) < THRESHOLDS.partial
@@ -114,11 +114,11 @@ def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
 
 
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
-    """Return True if features explain 90% of the values that ``deviations.compared`` selects, and chance does not.
+    """Return True if features explain at least 90% of the compared values (``deviations.compared``), not by chance.
 
     A value is explained if it differs from the features by at most 30 times the tolerance, plus the rounding error of
-    stored numbers. The residual of these values (:func:`fits.measure_residual`) must also be within the tolerance. If
-    ``settled`` names a rounding as the reason of the differences, every value counts as explained.
+    stored numbers. The residual of the explained values (:func:`fits.measure_residual`) must be within the tolerance.
+    If a rounding explains the differences (``settled.rounding``), neither limit applies.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
@@ -130,10 +130,10 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
 
 
 def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
-    """Return True if chance cannot explain the values that the mask ``is_explained`` (frames, columns) selects.
+    """Return True if the values in the mask ``is_explained`` (frames, columns) cannot be explained by chance.
 
-    There must be at least 20 more explained values than numbers that the map fits to the array. The features must also
-    follow the variation of these values: they must leave less than 0.1 of the array's spread unexplained.
+    There must be at least 20 more such values than numbers that the map fits to the array. The features must also leave
+    less than ``THRESHOLDS.partial`` of the array's spread unexplained, apart from values outside the mask.
     """
     # A map fits a slope and an offset for each column, or a slope, an offset and two clipping limits for all columns.
     has_column_numbers = settled.fit.word_count >= fits.COLUMN_WORDS
@@ -142,7 +142,7 @@ def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask (columns,) of columns that are computed from features, or constant where rows depend on audio."""
+    """Return the mask (columns,) of columns computed from features, or constant in all rows that depend on audio."""
     is_covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     # An arrangement with a name, such as stacked frames, computes all columns from the features.
     is_covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
@@ -150,7 +150,7 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows of the array precede and follow those of the features, without padding at the ends."""
+    """Describe how many rows, apart from padding, the array has before and after the rows that have features."""
     rows_before = np.flatnonzero(sheet.rows[: settled.row])
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     count_before = settled.row - int(rows_before[0]) if len(rows_before) else 0
@@ -159,10 +159,10 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield candidates whose unchanged features, without noise and normalization, are compared with the array.
+    """Yield candidates without noise, whose features are compared with the array without a map, such as an offset.
 
     They are the candidates of ``attempt``, and of the first two starts of the search if they have the same sheet. Each
-    is followed by variations with other frame positions, ``snip_edges=True`` and no padding.
+    is followed by its variations with other frame positions, but only those with ``snip_edges=True`` and no padding.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.starts[:2]):
@@ -176,10 +176,11 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Name the Kaldi program that computes the array's columns ``columns`` (indices) as pitch, or return "".
+    """Describe the columns ``columns`` (indices) as the output of one of Kaldi's programs for pitch, if they equal it.
 
-    The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features. They
-    may differ from each column by at most 1% of its standard deviation. If Kaldi refuses these options, return "".
+    Pitch is computed with the frame length, frame shift and ``snip_edges`` of the other features. It may differ from a
+    column by less than 1% of the column's standard deviation. Return "" if the columns differ more, or if these options
+    are invalid for pitch.
     """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
@@ -201,10 +202,10 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the features to the array again, without the columns that no offset and scale turn into the array's columns.
+    """Fit the features to the array again, without columns where the two differ by more than an offset and a scale.
 
-    Return ``settled`` unchanged if no column would be left out, or more than three quarters, or if the residual of the
-    new fit is above ``tolerance``.
+    Return ``settled`` unchanged if no column would be left out, or more than three quarters of them, or if the residual
+    of the new fit is above ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -219,16 +220,17 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 
 
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
-    """Describe noise on the samples that explains the difference between features and array, or return "".
+    """Describe the noise in the samples that explains the difference between features and array, or return "".
 
-    The standard deviation of the noise is adapted in five iterations, so that the noise changes the features as much as
-    they differ from the array. It refers to the scaled samples, and Kaldi's default is 1.
+    The standard deviation of the noise is adapted in five iterations, until the noise changes the features as much as
+    they differ from the array. Its unit is that of the scaled samples, in which Kaldi's default is 1. Return "" if it
+    does not converge below ``MAX_NOISE_STD``, or if the noise mainly changes other cells.
     """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
     def compute_noisy_features(noise_std: float) -> Doubles:
-        """Return features (frames, columns) of scaled samples with noise of the standard deviation ``noise_std``."""
+        """Return features (frames, columns) of samples with noise of standard deviation ``noise_std`` after scaling."""
         source = replace(candidate.source, make=lambda: samples + np.float32(noise_std) * noise)
         features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]
@@ -245,20 +247,21 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
         effects = slope * _measure_from_median(compute_noisy_features(noise_std) - plain)
         ratio = float(np.median(differences) / max(np.median(effects), 1e-30))
     has_converged = 0.9 < ratio < 1.1
-    is_noise = noise_std < MAX_NOISE_STD and has_converged and _are_alike(differences, effects)
+    is_noise = noise_std < MAX_NOISE_STD and has_converged and _have_equal_means(differences, effects)
     return f"noise like dithering of about {noise_std * ratio:.2g}" if is_noise else ""
 
 
 def _measure_from_median(differences: Doubles) -> Doubles:
-    """Return the distance of each value (frames, columns) from its column's median, which a normalization may shift."""
+    """Return the absolute difference of each value (frames, columns) from the median of its column."""
     return np.abs(differences - np.median(differences, axis=0))
 
 
-def _are_alike(differences: Doubles, effects: Doubles) -> bool:
-    """Return True if noise has large effects where features and array differ much, and small effects elsewhere.
+def _have_equal_means(differences: Doubles, effects: Doubles) -> bool:
+    """Return True if ``effects`` of noise are as large as ``differences`` from the array in noisy and in other cells.
 
-    Both arrays (frames, columns) are magnitudes. In the cells near the largest effects, and in all other cells, the
-    means of the arrays must agree within a factor of 1.5. Return False if one of these two groups of cells is empty.
+    Both arrays (frames, columns) are magnitudes. A cell is noisy if the largest effect in the cells around it is above
+    the median. In noisy cells, and in all other cells, the means of the two arrays must agree within a factor of 1.5.
+    Return False if no cell or every cell is noisy.
     """
     max_ratio, largest_nearby = 1.5, settling.spread_maximum(effects)
     is_noisy = largest_nearby > np.median(largest_nearby)
@@ -271,11 +274,11 @@ def _are_alike(differences: Doubles, effects: Doubles) -> bool:
 def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
     """Return descriptions of the certain options of ``final``, and of the options that are guesses.
 
-    ``final`` is the candidate of ``attempt`` after settling, which may have changed options. A changed option is a
-    guess. An unchanged option is certain if its default, and every other value that the search tries, increase the cost
-    of the attempt by half or more. If this cost is above ``THRESHOLDS.near``, several wrong options may imitate the
-    right ones. An option is then certain only if no other value gives features that can be compared with the array, as
-    for the number of mel bins. Options that are not checked before the end of the budget are guesses.
+    ``final`` is the candidate of ``attempt`` after its open options were chosen. An option that this choice changed is
+    a guess. Any other option is certain if its default, and every other value that the search tries, increase the cost
+    of the attempt by half or more. Above a cost of ``THRESHOLDS.near``, wrong options may compensate for each other. An
+    option, such as the number of mel bins, is then certain only if no other value gives features that can be compared
+    with the array. Options that are not checked before the end of the budget are guesses.
     """
     candidate, settings, guessed = attempt.candidate, final.describe_settings_by_name(), list[str]()
     limit = CERTAIN_COST_RATIO * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable

@@ -30,15 +30,15 @@ MIN_DIM, MAX_STACKED_DIM = 4, 160
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Transformation of features after they have been computed.
+    """A transformation of computed features to the rows of an array, such as stacking frames or appending deltas.
 
     Attributes:
         words: name of the transformation. "" for no transformation.
-        columns: columns of the array that are the features, not copies of neighboring frames or deltas.
-        apply: function that transforms features (frames, columns).
-        stride: number of frames of the features from one row to the next.
-        taps: factors of neighboring frames whose weighted sum gives a row, for deltas without features. () otherwise.
-        order: order of deltas without their features. 0 otherwise.
+        columns: the array's columns that are the features themselves, not copies of neighboring frames or deltas.
+        apply: function that transforms features (frames, columns) to rows of the array.
+        stride: distance of successive rows in frames of the features.
+        taps: for deltas without their features, weights of the neighboring frames that are summed. Otherwise ().
+        order: for deltas without their features, their order. Otherwise 0.
     """
 
     words: str
@@ -49,7 +49,7 @@ class Arrangement:
     order: int = 0
 
     def is_whole(self, column_count: int) -> bool:
-        """Return True if all ``column_count`` columns of an array are features, not copies of neighbors or deltas."""
+        """Return True if :attr:`columns` are all ``column_count`` columns of an array."""
         return self.columns.indices(column_count) == (0, column_count, 1)
 
 
@@ -83,8 +83,8 @@ def repair_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
 
 
 def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
-    """Return True if an array has nonzero values, and their magnitudes are finite and neither huge nor mostly tiny."""
-    huge, tiny = 1e20, 1e-20  # Numbers with swapped bytes have random exponents, so some are larger, many smaller.
+    """Return True if an array has nonzero values whose magnitudes are all below 1e20, with a median above 1e-20."""
+    huge, tiny = 1e20, 1e-20  # Numbers with swapped bytes have random exponents, so they exceed these limits.
     with np.errstate(invalid="ignore"):  # NumPy warns when it converts a signaling NaN.
         magnitudes = np.abs(array[array != 0].astype(np.float64))
     is_finite = np.isfinite(magnitudes).all() and magnitudes.size
@@ -92,7 +92,7 @@ def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
 
 
 def find_reason_against_features(target: Doubles) -> str:
-    """Return the reason why an array (frames, columns) cannot be features, such as few distinct values, or ""."""
+    """Return why an array (frames, columns) cannot be features, such as few distinct values. Return "" if it can."""
     levels = np.unique(target[:: max(1, len(target) // 1000)])  # Fewer than 2,000 rows of a long array are enough.
     if len(levels) == 1:
         return f"all values are {levels[0]:g}"
@@ -106,29 +106,27 @@ def find_reason_against_features(target: Doubles) -> str:
 
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return the orientations of an array: pairs of a list of words, such as ["transposed"], and the oriented array.
+    """Return pairs of a description, such as ["transposed"] or [], and the array ``target`` in a possible orientation.
 
-    The orientations are ``target`` itself, its transpose and, if an array (columns, frames) was reshaped to the shape
-    (frames, columns) of ``target``, the transpose of that array. The last one is only included if both axes have more
-    than four elements, and if it is less than half as rough as ``target``.
+    The orientations are ``target`` (frames, columns) itself, its transpose, and the transpose of an array (columns,
+    frames) that was reshaped to (frames, columns) by mistake. The last orientation is included only if both axes have
+    more than four elements, and if its neighboring rows and columns differ less than half as much as in ``target``.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
-    if min(target.shape) > 4 and _measure_roughness(reshaped) < 0.5 * _measure_roughness(target):
-        orientations.append((["reshaped where a transposition was meant"], reshaped))
+    if min(target.shape) > 4:
+        differences = [sum(np.abs(np.diff(x, axis=axis)).mean() for axis in (0, 1)) for x in (reshaped, target)]
+        if differences[0] < 0.5 * differences[1]:
+            orientations.append((["reshaped where a transposition was meant"], reshaped))
     return orientations
-
-
-def _measure_roughness(target: Doubles) -> float:
-    """Return the sum of the mean absolute differences between neighboring rows and between neighboring columns."""
-    return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row that equals a neighboring row, or whose values are equal in all columns that vary, was masked or padded, or is
-    digital silence. A column that is constant in all other rows, or in the whole array, does not depend on audio.
+    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if it has the
+    same value in all of two or more columns that vary. A column does not depend on audio if it is constant in all other
+    rows or, if there are no other rows, in the whole array.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -139,7 +137,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe the ascending indices ``places`` by up to six runs, such as "frames 3 to 9, 12" for the name "frame"."""
+    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". List only the first six runs."""
     max_runs, runs = 6, np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:max_runs]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > max_runs)}"
@@ -148,7 +146,7 @@ def describe_spans(places: npt.NDArray[Any], name: str) -> str:
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
     """Describe the values that the mask ``wrong`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
 
-    At most four places are named. The mask begins at ``first_frame`` and ``first_column`` of the array.
+    Only the first four are listed. The first cell of the mask is at ``first_frame`` and ``first_column`` of the array.
     """
     places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
     shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
@@ -157,20 +155,20 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 
 
 def list_arrangements(target: Doubles) -> list[Arrangement]:
-    """Return the arrangements of stacked frames and of deltas that fit an array (frames, columns).
+    """Return the arrangements that stack overlapping frames or append deltas, and that fit an array (rows, columns).
 
-    If none fits, return the arrangements of joined frames that the array may have, and then :data:`PLAIN`.
+    If none fits, return those that join frames without overlap and may fit, and then :data:`PLAIN`.
     """
     derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]
 
 
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangement with several frames in each row (low frame rate, splicing) that an array has, or nothing.
+    """Yield the arrangement that stacks overlapping frames (splicing, low frame rate), if it fits an array.
 
-    The frames that successive rows share must be equal in both rows. Of several such arrangements, the one with the
-    fewest frames in a row (``stack``), and then with the fewest frames from row to row (``stride``), is yielded: first
-    with padding at the ends of the recording, and then without.
+    In such an array (rows, columns), successive rows share frames. Of several arrangements, the one with the fewest
+    frames in a row (``stack``) is chosen, and then the one whose rows are the fewest frames apart (``stride``). It is
+    yielded with padding at the ends of the recording, and then without.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -191,10 +189,10 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of several frames in each row, without overlap between rows, that an array may have.
+    """Yield the arrangements that join several frames in each row, without overlap, and may fit an array.
 
     The arrangement with the fewest frames in a row comes first. A column of such an array correlates strongly with the
-    same column of the next frame in the row, and less with the two columns beside it.
+    same column of the next frame in the row, and less with the two columns beside that one.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
@@ -221,17 +219,20 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Return rows of ``stack`` successive frames, with ``stride`` frames from row to row, and without padding."""
+    """Concatenate ``stack`` successive frames in each row, and start a row every ``stride`` frames.
+
+    Convert (frames, dim) to (rows, stack * dim). Frames at the end that do not fill a row are dropped.
+    """
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements that append Kaldi's and then torchaudio's deltas, or nothing if an array has no deltas.
+    """Yield the arrangements that append deltas as in Kaldi, and then as in torchaudio, if an array has deltas.
 
-    It has deltas if they can be computed from its first columns. Of several orders and windows, the first that fits is
-    used. Rows at the ends are not compared, because the two libraries pad differently.
+    An array (rows, columns) has deltas if its last columns are the deltas of its first columns. Rows at the ends are
+    not compared, because the two libraries pad differently. The first order and window that fit are used.
     """
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
@@ -251,7 +252,10 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append deltas of all orders up to ``order``, each computed from the padded order before, to features."""
+    """Append the deltas of orders 1 to ``order`` to features (frames, dim). Return (frames, (order + 1) * dim).
+
+    Unlike in Kaldi, each order is computed from the deltas of the order below, which are padded at their ends again.
+    """
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -259,40 +263,38 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that replaces features with their deltas of order ``order``, without lower orders."""
+    """Return the arrangement that turns features into deltas of one ``order``, over ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
-
-    def apply(features: Doubles) -> Doubles:
-        """Return the deltas of features (frames, columns)."""
-        return add_deltas(features, options)[:, -features.shape[1] :]
-
     words = f"deltas of {window} frames on each side, order {order}, without the features"
-    return Arrangement(words, slice(None), apply, taps=tuple(taps), order=order)
+    return Arrangement(
+        words, slice(None), lambda features: add_deltas(features, options)[:, -features.shape[1] :],
+        taps=tuple(taps), order=order,
+    )  # fmt: skip
 
 
 def may_be_deltas(target: Doubles) -> bool:
     """Return True if an array (frames, columns) has more than 20 frames, and small means in over 90% of its columns.
 
-    Means of deltas are small, because the sum of deltas is about the difference between the last and the first frame
-    of the features. A mean counts as small below 0.15 standard deviations of its column.
+    Deltas have small means, because their sum over all frames is about the last frame of the features minus the first.
+    A mean is small if its magnitude is below 0.15 standard deviations of its column.
     """
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
-    """Yield normalizations of features in sliding windows whose length fits an array best, and one by running means.
+    """Yield arrangements that normalize features in a sliding window, whose length is fitted to an array.
 
-    First come Kaldi's windows, which move inward at an edge of the features, then the running mean, and then windows
-    that an edge truncates, as in much public code. The features (frames, columns) belong to the whole recording. The
-    first row of the array ``target`` (rows, columns) is frame ``start`` of the features.
+    First come Kaldi's windows, which move inward at the edges of the features, then a running mean, and then windows
+    that are truncated at the edges, as in much public code. The features (frames, columns) belong to the whole
+    recording. The first row of the array ``target`` (rows, columns) is frame ``start`` of the features.
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # The end of the sample truncates the windows of its last frames, but in a long array these windows continue. A long
-    # array is therefore compared with the first half of the sample.
+    # The windows of the sample's last frames are cut off, but in a long array they continue. Of a long array, only half
+    # as many rows as the sample has are therefore compared.
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):
@@ -304,18 +306,21 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 
 
 def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
-    """Return ``make(window)`` for the window length in frames with which the features are closest to ``target``.
+    """Return ``make(window)`` for the window length in frames that brings the features closest to an array.
 
-    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After the lengths
-    of :func:`_list_window_lengths`, lengths near the best one are tried, in steps that become smaller.
+    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After usual
+    lengths and lengths on a log scale, lengths near the best one are tried, in steps that become smaller.
     """
 
     def measure_cost(window: int) -> float:
-        """Return the distance of the target from the features after ``make(window)``."""
+        """Return the distance (:func:`measure_distance`) of the array from the arranged features."""
         charge_microseconds(100 + 0.1 * features.size)
         return measure_distance(*select_common_frames(make(window).apply(features), target, start))
 
-    costs = {window: measure_cost(window) for window in _list_window_lengths(len(features))}
+    # The longest window is left out, because the mean over all frames is no sliding mean.
+    log_scale = np.unique(np.geomspace(5, max(len(features), 6), 40).astype(int))[:-1]
+    usual = [window for window in (300, 600, 100, 200) if window < len(features)]
+    costs = {window: measure_cost(window) for window in dict.fromkeys([*usual, *log_scale.tolist()])}
     step = 256  # Frames from the best window to the next windows to try. It is halved if neither of them is better.
     while step:
         best = min(costs, key=costs.__getitem__)
@@ -326,21 +331,11 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
     return make(min(costs, key=costs.__getitem__))
 
 
-def _list_window_lengths(frame_count: int) -> list[int]:
-    """Return window lengths in frames: usual ones, then up to 39 lengths from 5 to ``frame_count`` on a log scale.
-
-    ``frame_count`` itself is left out, because the mean of all frames is the mean of each column.
-    """
-    grid = np.unique(np.geomspace(5, max(frame_count, 6), 40).astype(int))
-    usual = [window for window in (300, 600, 100, 200) if window < frame_count]
-    return [*dict.fromkeys([*usual, *grid[:-1].tolist()])]
-
-
 def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arrangement:
-    """Return the arrangement that subtracts the mean of the frames in a sliding window, as Kaldi does.
+    """Return the arrangement that subtracts from each frame the mean of its window of ``window`` frames, as in Kaldi.
 
-    The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False. With
-    ``norm_vars``, features are also divided by the standard deviation of the frames in the window.
+    The window is centered on the frame, or ends at it if ``center`` is False. With ``norm_vars``, the difference is
+    divided by the standard deviation of the frames in the window.
     """
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
@@ -349,14 +344,14 @@ def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arr
 
 
 def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
-    """Return the arrangement that subtracts the mean of a sliding window, which the edges of the features truncate.
+    """Return the arrangement that subtracts from each frame the mean of its window, cut off at the features' edges.
 
-    The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False.
+    The window of ``window`` frames is centered on the frame, or ends at it if ``center`` is False.
     """
     frames_before = window // 2 if center else window - 1
 
     def subtract_window_mean(features: Doubles) -> Doubles:
-        """Subtract from each frame of features (frames, columns) the mean of the frames in its window."""
+        """Subtract from each frame of ``features`` (frames, columns) the mean of the frames in its window."""
         cumulative_sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
         starts = np.arange(len(features)) - frames_before
         starts, ends = starts.clip(0), (starts + window).clip(max=len(features))
@@ -373,27 +368,22 @@ def _subtract_running_mean(features: Doubles) -> Doubles:
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
-def _compress(values: Doubles, method: int) -> Doubles:
-    """Compress values (rows, columns) with Kaldi's method number ``method``, and return the decompressed values."""
-    return np.asarray(compress(values, method), np.float64)
-
-
 def _round_to_bfloat16(values: Doubles) -> Doubles:
-    """Return values rounded to the nearest bfloat16. Ties are rounded away from zero."""
+    """Round values to the nearest bfloat16, and ties away from zero. Return float64 values of the same shape."""
     bits = values.astype(np.float32).view(np.uint32)
     rounded: npt.NDArray[np.float32] = ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
     return rounded.astype(np.float64)
 
 
-# Functions that round numbers as a storage format does. Rounding stored numbers again changes little or nothing, which
-# shows the format.
+# Functions that round arrays (frames, columns) as a storage format does. Rounding stored numbers again changes little
+# or nothing, which shows the format.
 STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
     "stored as bfloat16": _round_to_bfloat16,  # Must precede float16, whose digits can represent most bfloat16 values.
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
-    "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
-    "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
-    "stored compressed, 16 bits a value": functools.partial(_compress, method=3),
+    "stored compressed, 8 bits a value in each column": lambda values: np.asarray(compress(values, 2), np.float64),
+    "stored compressed, 8 bits a value": lambda values: np.asarray(compress(values, 5), np.float64),
+    "stored compressed, 16 bits a value": lambda values: np.asarray(compress(values, 3), np.float64),
 }
 
 
@@ -402,9 +392,10 @@ class Storage:
     """An array, and the rounding of its numbers when they were stored.
 
     Attributes:
-        words: description of the rounding as the only element, or [] without rounding.
+        words: list of the description of the rounding. [] if the numbers were not rounded.
         step: largest difference between ``values`` and the numbers before rounding.
-        values: the array (frames, columns). Numbers that were rounded toward zero are moved to the middle of a step.
+        values: the array (frames, columns). A number that was rounded toward zero is replaced with the middle of the
+            interval that is rounded to it.
     """
 
     words: list[str]
@@ -415,42 +406,38 @@ class Storage:
 def find_storage(target: Doubles) -> Storage:
     """Return how the numbers of an array (frames, columns) were rounded when they were stored.
 
-    The rounding is the first in :data:`STORAGES` that hardly changes the array, and whose error is below 10% of the
-    columns' median standard deviation. Arrays with fewer than 9 frames, or with magnitudes above 60,000 (float16 ends
-    at 65,504), count as not rounded.
+    The rounding is the first in :data:`STORAGES` that hardly changes the array, and whose largest error is below 10% of
+    the median of the columns' standard deviations. Arrays with fewer than 9 frames, or with magnitudes above 60,000
+    (the largest float16 is 65,504), count as not rounded.
     """
-    if len(target) < 9 or np.abs(target).max() > 6e4:
-        return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
     # The midpoint of two neighboring values is not a stored number, so rounding the midpoints shows the largest error.
     midpoints, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
-    for words, round_values in STORAGES.items():
+    is_supported = len(target) >= 9 and np.abs(target).max() <= 6e4
+    for words, round_values in STORAGES.items() if is_supported else ():
         step = float(np.abs(round_values(midpoints) - midpoints).max())
         # Rounding stored numbers again changes them by less than a twentieth of the step.
         if step < THRESHOLDS.coarse * spread and np.abs(round_values(target) - target).max() < 0.05 * step:
+            values = target
             if round_values is np.rint and target.min() < 0 < target.max():
-                return _find_integer_storage(target, words, step)
-            return _make_storage(target, words, step)
+                words, step, values = _find_integer_rounding(target, words, step)
+            # Maps from features to the array add errors, so the accepted step is 25% larger.
+            return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
     return Storage([], 0.0, target)
 
 
-def _make_storage(values: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of values rounded by up to ``step``. Its step is 25% larger, as maps add errors."""
-    return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
+def _find_integer_rounding(integers: Doubles, words: str, step: float) -> tuple[str, float, Doubles]:
+    """Return the rounding of integers (frames, columns): a description, the largest error, and ``Storage.values``.
 
-
-def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of integers ``target`` (frames, columns) that were rounded to nearest or toward zero.
-
-    ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
+    ``words`` and ``step`` are those of rounding to nearest. After rounding toward zero, as in most languages, zeros are
     about twice as frequent as each of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. If one of these
-    four is rare, the rounding is unknown, and the storage has the larger error of rounding toward zero.
+    four occurs less than 10 times, the rounding is unknown, and the larger error of rounding toward zero is assumed.
     """
-    zero_count, *other_counts = [int(np.sum(target == number)) for number in (0, -2, -1, 1, 2)]
+    zero_count, *other_counts = [int(np.sum(integers == number)) for number in (0, -2, -1, 1, 2)]
     is_certain = min(other_counts) >= 10
     if is_certain and zero_count <= 1.6 * sum(other_counts) / len(other_counts):
-        return _make_storage(target, words, step)
-    # Extreme values may have been clipped, so they are not moved to the middle of a step.
-    is_extreme = (target == target.max()) | (target == target.min())
-    centered = np.where(is_extreme, target, target + step * np.sign(target))
-    return _make_storage(centered, "rounded toward zero to integers" if is_certain else words, 2 * step)
+        return words, step, integers
+    # Extreme values may have been clipped, so they are not moved to the middle of the interval that is rounded to them.
+    is_extreme = (integers == integers.max()) | (integers == integers.min())
+    centered = np.where(is_extreme, integers, integers + step * np.sign(integers))
+    return "rounded toward zero to integers" if is_certain else words, 2 * step, centered

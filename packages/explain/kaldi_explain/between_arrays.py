@@ -18,14 +18,14 @@ from kaldi_explain.thresholds import THRESHOLDS
 
 @dataclass(frozen=True)
 class Relation:
-    """Steps that turn one array of features into another.
+    """Steps that turn one array of features into another, such as a transposition or a change of the unit.
 
     Attributes:
         steps: descriptions of the steps. "" stands for no step.
-        mapped: the first array after the steps.
-        target: the part of the second array that ``mapped`` should equal.
+        mapped: the first array (frames, columns) after the steps.
+        target: the part (frames, columns) of the second array that ``mapped`` should equal.
         step: largest rounding error of the second array's stored numbers.
-        residual: difference after the steps, see :func:`kaldi_explain.fits.measure_residual`.
+        residual: difference of ``mapped`` and ``target`` (:func:`kaldi_explain.fits.measure_residual`).
     """
 
     steps: list[str]
@@ -36,17 +36,16 @@ class Relation:
 
     @property
     def cost(self) -> float:
-        """The residual, increased by 5% for each step, so that a step without a gain increases the cost."""
+        """The residual, increased by 5% for each step, so that a step must reduce the residual to be worth it."""
         return self.residual * (1 + THRESHOLDS.cost_of_step * sum(map(bool, self.steps)))
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the relation that turns ``features`` into ``target``, or else ``target`` into ``features``.
+    """Return the best relation of two arrays (frames, columns), from ``features`` to ``target`` or the other way round.
 
-    Relations with a residual of at most ``tolerance`` are preferred to all others, then relations that turn
-    ``features`` into ``target``, and then the relation with the lowest cost. Both arrays have the shape (frames,
-    columns). ``repairs`` describe repairs of the arrays, and are the first steps to ``target``. Raise FeatureError if
-    no arrangement of one array has as many columns as the other.
+    A relation whose residual is at most ``tolerance`` is better than one with a larger residual. Otherwise, a relation
+    to ``target`` is better than one to ``features``, and then the lower cost decides. ``repairs`` are descriptions of
+    the first steps to ``target``. Raise FeatureError if no arrangement of one array has as many columns as the other.
     """
     relations = []
     for goal, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
@@ -62,9 +61,9 @@ def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolera
 def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], tolerance: float) -> Iterator[Relation]:
     """Yield relations that turn ``features`` into ``target``, both (frames, columns).
 
-    There is one relation for each orientation of ``target``, without padding, and each arrangement of ``features`` that
-    has as many columns. After a relation whose residual is within ``tolerance``, the other arrangements are skipped.
-    ``first_steps`` are descriptions that come before the steps of each relation.
+    Each plausible orientation of ``target``, without padding, is related to each arrangement of ``features`` that has
+    as many columns. After a residual of at most ``tolerance``, the other arrangements for the orientation are skipped.
+    The descriptions ``first_steps`` precede the steps of each relation.
     """
     rows, columns = target.shape
     for orientation_words, oriented in arrangements.list_orientations(target):
@@ -92,28 +91,27 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
 
 
 def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubles]:
-    """Return descriptions of the padding rows of an array (:func:`_count_padding`), and the array without them."""
+    """Return descriptions of the padding of an array (frames, columns), and the array without padding.
+
+    Two or more equal rows at an end are padding if the array has at least five rows more than the ``frame_count``
+    frames of the features. Fewer additional rows may be real frames.
+    """
     words = []
-    for where, direction in (("end", 1), ("start", -1)):
-        if padding := _count_padding(target[::direction], frame_count):
-            words.append(f"{padding} rows of padding at the {where}")
-            target = target[:-padding] if direction == 1 else target[padding:]
+    for where, outer_row in (("end", -1), ("start", 0)):
+        is_equal = (target == target[outer_row]).all(axis=1)
+        count = int(np.argmin(is_equal[::-1] if where == "end" else is_equal))  # 0 if all rows are equal.
+        if count > 1 and len(target) - frame_count > 4:
+            words.append(f"{count} rows of padding at the {where}")
+            target = target[:-count] if where == "end" else target[count:]
     return words, target
 
 
-def _count_padding(target: Doubles, frame_count: int) -> int:
-    """Return the number of padding rows at the end of an array: rows equal to the last one, or filled with its value.
-
-    Return 0 if one row or every row is padding, or if the array has at most four rows more than the ``frame_count``
-    frames of the features, because a few additional rows may be real frames.
-    """
-    padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
-    count = max(len(target) if mask.all() else int(np.argmin(mask[::-1])) for mask in padding_masks)
-    return count if len(target) - frame_count > 4 and 1 < count < len(target) else 0
-
-
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
-    """Yield arrangements that may turn features into ``target``, from unchanged features to means and deltas."""
+    """Yield the arrangements that may turn features (frames, columns) into the rows of ``target`` (rows, columns).
+
+    The unchanged features come first, and then stacked frames, every n-th frame, the columns in another order, sliding
+    means, and deltas.
+    """
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)

@@ -18,30 +18,30 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes an explained array.
 
-    The array consists of the features of ``model`` after ``steps``. ``unit`` is the factor that scales the samples of
-    the recording to -1 to 1. In the call, ``y`` and ``waveform`` are samples in -1 to 1, and ``samples`` are those of
-    the recording. Calls return (dim, frames), or (frames, dim) for python_speech_features. Return "" if no call is
-    known.
+    The array is the features of ``model`` after the steps that ``steps`` describe, such as "transposed". ``unit`` is
+    the factor that scales the recording's samples to -1 to 1. In the call, ``y`` and ``waveform`` are the scaled
+    samples, and ``samples`` are the unscaled samples. Return "" if no such call is known.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
     other_steps = [step for step in steps if step != "transposed"]
     if "transposed" not in steps or len(other_steps) > 1 or not _is_stft(model, unit):
         return ""
-    is_db_80 = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
+    has_librosa_range = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
     step = other_steps[0] if other_steps else ""
     if model.kind == "spectrogram":
         return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not step else ""
     if model.kind == "fbank":
-        return _describe_filter_bank_call(model, step, is_db_80)
+        return _describe_filter_bank_call(model, step, has_librosa_range)
     is_plain = model.dct == "kaldi" and not model.get("use_energy") and not model.get("cepstral_lifter")
-    return _describe_cepstra_call(model) if is_plain and is_db_80 and step == DECIBELS else ""
+    return _describe_cepstra_call(model) if is_plain and has_librosa_range and step == DECIBELS else ""
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True if librosa and torchaudio can compute the model's spectra, and the model has no unusual options.
+    """Return True if a model's spectra are those of ``stft`` in librosa and torchaudio, for samples times ``unit``.
 
-    The spectra are those of periodic Hann windows of the samples times ``unit``, without preemphasis and DC removal.
+    Such spectra have periodic Hann windows, and neither preemphasis nor DC removal. In addition, the model may have
+    neither a VTLN factor, nor numbers added to energies or power, nor a mel scale that these libraries lack.
     """
     has_preparation = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     # The mel scale of HTK and of Kaldi is proportional to ln(1 + f / 700).
@@ -52,16 +52,12 @@ def _is_stft(model: FeatureModel, unit: float) -> bool:
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
     """Return librosa's ``pad_mode`` for centered frames, "" for frames without padding, or None for other frames."""
-    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _has_full_frames(model)):
+    has_full_frames = model.size == model.fft_points  # Then padding of half a frame is padding of half the FFT.
+    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and has_full_frames):
         return ""
     mode, _, suffix = model.padding.partition("-")
-    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and _has_full_frames(model)))
+    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and has_full_frames))
     return mode if is_centered else None
-
-
-def _has_full_frames(model: FeatureModel) -> bool:
-    """Return True if frames have as many samples as the FFT has points."""
-    return model.size == model.fft_points
 
 
 def _format_arguments(values: Mapping[str, Any]) -> str:
@@ -69,9 +65,9 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return frame arguments of librosa and torchaudio, in samples. A ``pad_mode`` of ``default_mode`` is left out."""
+    """Return the arguments of librosa and torchaudio for frames. ``default_mode`` is left out as ``pad_mode``."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
-    if not _has_full_frames(model):
+    if model.size != model.fft_points:
         arguments["win_length"] = model.size
     if mode == "":
         return arguments | {"center": False}
@@ -79,7 +75,7 @@ def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, without the defaults 0 and Nyquist."""
+    """Return the filters' limits in Hz, by the names ``low`` and ``high``, without the defaults 0 and half the rate."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -87,7 +83,7 @@ def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _has_torchaudio_defaults(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's padding and, unless it is a spectrogram, torchaudio's mel filters."""
+    """Return True if a model has torchaudio's default padding and, unless it is a spectrogram, default mel filters."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -100,19 +96,19 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
     return f"np.abs(librosa.stft(y, {_format_arguments(_make_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
 
 
-def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -> str:
+def _describe_filter_bank_call(model: FeatureModel, step: str, has_librosa_range: bool) -> str:
     """Return the call that computes a model's mel energies or their logarithms, or "" if no library has such a call.
 
-    ``step`` describes the step after the features, or is "". ``is_db_80`` is True if the features have librosa's floor
-    and are limited to 80 dB below their maximum.
+    ``step`` is :data:`DECIBELS`, :data:`WHISPER`, another description of the only step after the features, or "".
+    ``has_librosa_range`` is True if the features have librosa's floor, and are at least their maximum minus 80 dB.
     """
     is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
         return ""
     has_whisper_frames = (model.fft_points, model.shift, _get_pad_mode(model)) == (400, 160, "reflect")
-    if model.get("use_log_fbank") and step == WHISPER and is_db_80 and has_whisper_frames:
+    if model.get("use_log_fbank") and step == WHISPER and has_librosa_range and has_whisper_frames:
         return f"transformers.WhisperFeatureExtractor(feature_size={bins})(y, sampling_rate={rate})"
-    is_decibels = model.get("use_log_fbank") and step == DECIBELS and is_db_80 and is_power
+    is_decibels = model.get("use_log_fbank") and step == DECIBELS and has_librosa_range and is_power
     if not is_decibels and (model.get("use_log_fbank") or step):
         return ""
     power = {} if is_power else {"power": 1.0}
@@ -126,13 +122,13 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -
 
 
 def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
-    """Return librosa's arguments for frames and mel filters, by name."""
+    """Return the arguments of librosa, by name, for a model's frames and mel filters."""
     frames, edges = _make_frame_arguments(model, "constant"), _make_edge_arguments(model, "fmin", "fmax")
     return frames | {"n_mels": model.get("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa for cepstra, or "" if no call has the filters or the column order."""
+    """Return the call of torchaudio or librosa for cepstra, or "" if these libraries lack the filters or the order."""
     dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
@@ -144,7 +140,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features, with default frames, that computes a model's features, or ""."""
+    """Return the call of python_speech_features, with default frames, for a model's features, or "" if none fits."""
     defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
     defaults |= {"high_freq": 0.0, "warp": 1.0}
     if any(model.get(name) != value for name, value in defaults.items()):

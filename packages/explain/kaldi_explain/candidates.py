@@ -19,13 +19,13 @@ from kaldi_explain.sources import AudioSource
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """An array with frames in rows, and an assumption about the transformation from features to the array.
+    """An array (rows, columns) that the search explains, and an assumption about how features were arranged in it.
 
     Attributes:
         words: descriptions of the changes to the original array, such as a transposition.
-        values: the array (frames, columns).
-        arrangement: the assumed transformation.
-        rows, columns: masks (frames,) and (columns,) of the rows and columns that depend on the audio.
+        values: the array.
+        arrangement: the assumed arrangement of the features.
+        rows, columns: masks (rows,) and (columns,) of the rows and columns that depend on the audio.
         step: largest rounding error of the stored numbers.
     """
 
@@ -43,7 +43,7 @@ class Sheet:
 
     @property
     def feature_values(self) -> Doubles:
-        """The columns of the array (frames, columns) that are features, not copies of neighboring frames or deltas."""
+        """The columns (rows, columns) that are features themselves, not copies of neighboring frames or deltas."""
         return self.values[:, self.arrangement.columns]
 
     @property
@@ -53,10 +53,10 @@ class Sheet:
 
 
 def find_floored_cells(values: Doubles) -> Mask:
-    """Return the mask (frames, columns) of the cells that a floor may have raised to the same value.
+    """Return the mask of the cells of an array (frames, columns) that a floor may have raised to the same value.
 
-    They have the smallest value of their column, if at least two cells have it, or the smallest value of the array, if
-    at least three cells have it.
+    These cells have the smallest value of their column, if two or more cells of the column have it, or the smallest
+    value of the array, if three or more cells have it.
     """
     is_lowest_of_column, is_lowest = values == values.min(axis=0), values == values.min()
     is_floored: Mask = is_lowest_of_column & (is_lowest_of_column.sum(axis=0) >= 2)
@@ -65,13 +65,13 @@ def find_floored_cells(values: Doubles) -> Mask:
 
 @dataclass(frozen=True)
 class Candidate(FeatureModel):
-    """Features from which an array may have been made, and their position in the audio.
+    """A feature from which an array may have been made, the audio, and the position of the array in the audio.
 
     Attributes:
-        source: audio from which the features are computed.
-        start: index of the frame of the features that is the array's first row.
-        offset: number of samples that are removed from the start of the audio, or prepended as zeros if negative.
-        order: indices of the features' columns in the order of the array's columns. None for all columns in order.
+        source: audio from which the feature is computed.
+        start: index of the feature's frame that is the array's first row.
+        offset: number of samples that are removed from the start of the audio, or of zeros prepended if negative.
+        order: index of the feature's column for each column of the array. None for all columns in order.
     """
 
     source: AudioSource = field(kw_only=True)
@@ -80,7 +80,7 @@ class Candidate(FeatureModel):
     order: tuple[int, ...] | None = None
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
-        """Return this candidate with new values of options and attributes. A new ``source`` also changes the rate."""
+        """Return this candidate with the new values ``changes``, by name. A new ``source`` also sets the rate."""
         rate_change = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate_change})
 
@@ -89,34 +89,32 @@ class Candidate(FeatureModel):
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate with unscaled samples, and without a floor, an added number and a limited range."""
+        """Return this candidate with unscaled samples, without floor, range limit or number added to energies."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        """Tuple of all options and attributes, by which caches tell candidates apart."""
+        """Tuple of all options and attributes, which identifies this candidate in a cache."""
         attributes = (getattr(self, name) for name in self.__dataclass_fields__ if name != "options")
         return (*sorted(self.options.items()), *attributes)
 
     @property
     def first_sample(self) -> int:
-        """Index of the first sample of the frame :attr:`start`. It is negative if the frame begins before the audio."""
+        """Index in the audio of the first sample of frame :attr:`start`. Negative if it lies before the audio."""
         return self.first + self.offset + self.start * self.shift
 
     def move_to(self, center: float) -> Candidate:
-        """Return this candidate with the :attr:`start` whose frame has its middle nearest to the sample ``center``."""
+        """Return this candidate with :attr:`start` set to the frame whose middle is nearest to sample ``center``."""
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
         """Return the columns of features (frames, columns) in the order :attr:`order`, or unchanged if it is None.
 
-        Raise :class:`FeatureError` if a column is missing, because an option has changed the number of columns.
+        Raise :class:`FeatureError` if a column does not exist, because an option has changed the number of columns.
         """
-        if self.order is None:
-            return features
-        if max(self.order) >= features.shape[1]:
+        if self.order is not None and max(self.order) >= features.shape[1]:
             raise FeatureError(f"features of {features.shape[1]} columns cannot be put in the order {self.order}")
-        return features[:, list(self.order)]
+        return features if self.order is None else features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise whose standard deviation is one step of 16-bit samples."""
@@ -127,26 +125,24 @@ class Candidate(FeatureModel):
     def list_framings(self) -> list[Candidate]:
         """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
 
-        With each convention, :attr:`offset` is 0, and the frame :attr:`start` is the last one that does not begin after
-        this candidate's :attr:`first_sample`.
+        The :attr:`offset` of the results is 0. Their :attr:`start` is the last frame that does not begin after this
+        candidate's :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
-        framings = []
-        for changes in [*conventions, *({"padding": padding} for padding in list_values("padding"))]:
-            other = self.change(changes | {"offset": 0})
-            frame_count = (self.first_sample - other.first_sample) // self.shift
-            framings.append(other.change({"start": other.start + frame_count}))
-        return framings
+        conventions += [{"padding": padding} for padding in list_values("padding")]
+        framings = [self.change(convention | {"offset": 0}) for convention in conventions]
+        frame_counts = [(self.first_sample - framed.first_sample) // self.shift for framed in framings]
+        return [framed.change({"start": framed.start + n}) for framed, n in zip(framings, frame_counts, strict=True)]
 
     def list_same_framings(self) -> list[Candidate]:
         """Return the candidates of :meth:`list_framings` that have the same :attr:`first_sample` as this candidate."""
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
     def list_framing_changes(self) -> Iterator[Changes]:
-        """Yield changes that move all frames: by one frame, or to the positions of another convention for the edges.
+        """Yield changes that move the first row by a frame, or to a frame of another convention for the edges.
 
-        With another convention, the nearest frames before and after the present first row are tried as the first row.
-        Of conventions with frames at the same positions, only the first is tried.
+        Of another convention, the nearest frames before and after the present first row are tried. Of conventions whose
+        frames have the same positions, only the first is tried.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
         seen_offsets = {self.first_sample % self.shift}

@@ -38,11 +38,11 @@ SAMPLES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class WrongResult:
-    """A wrong result of an implementation for a vector of the conformance kit.
+    """A wrong result of an implementation for a vector of the conformance kit: an input with Kaldi's output.
 
     Attributes:
         id: name of the vector.
-        options: Kaldi's program and options.
+        options: Kaldi's options by name, and the name of Kaldi's program under "program".
         given: the input of the implementation.
         result: the array that the implementation returns.
         expected: Kaldi's output.
@@ -58,7 +58,7 @@ class WrongResult:
 
     @property
     def requested_model(self) -> FeatureModel | None:
-        """The features that the options ask for. None if the result should not be features of int16 audio."""
+        """Model of the features that the options request. None unless they are spectral features of int16 samples."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
@@ -68,10 +68,10 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the frames that features and the result share, and a description of all other frames.
+        """Return the common frames of ``features`` and of the result, and a description of the other frames.
 
-        If they have different numbers of frames, the result may begin up to four frames earlier or later, unless one of
-        them has fewer than five frames. Arrays that cannot be compared are returned whole with "".
+        If the numbers of frames differ, the result may begin up to four frames earlier or later, unless one of the two
+        has fewer than five frames. Return both whole, with "", if they are equally long or cannot be compared.
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
@@ -87,7 +87,7 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" if it is right except for a number of feature frames."""
+        """Describe the result's shape if it is wrong, or return "". Features may have any number of frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -95,7 +95,7 @@ class WrongResult:
         return "" if is_right else f"the shape is {shape}, not {expected}{hint}"
 
     def is_explained_by(self, model: FeatureModel, max_ratio: float = 3, min_share: float = 0.99) -> bool:
-        """Return True if the common frames of a model's features and the result are close (see :meth:`is_close`)."""
+        """Return True if the common frames of a model's features and of the result are close (:meth:`is_close`)."""
         features, result, _ = self.align(self.compute_features(model))
         return self.is_close(features, result, max_ratio, min_share)
 
@@ -112,7 +112,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return errors of ``result``, relative to features above 1. NaN and wrong infinities have infinite errors."""
+        """Return errors of ``result``, relative to features above 1, and infinite for NaN and wrong infinities."""
         with np.errstate(all="ignore"):
             errors = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         errors[~np.isfinite(errors)] = np.inf
@@ -122,8 +122,7 @@ class WrongResult:
     def describe_map(self, model: FeatureModel) -> str | None:
         """Describe the map from a model's features to the result, such as "plus 1", or return "" if they agree.
 
-        Return None if no such map is known. Maps with numbers for each column do not count, and arrays with fewer than
-        five common frames are not compared.
+        Return None if there are fewer than five common frames, or if no map without numbers for each column fits.
         """
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
@@ -134,9 +133,9 @@ class WrongResult:
         return None if fit.word_count >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
     def compute_features(self, model: FeatureModel) -> Array:
-        """Compute a model's features (frames, dim) of the input, minus their mean if ``subtract_mean`` is set.
+        """Compute a model's features (frames, dim) of the input, and apply the option ``subtract_mean``.
 
-        Return an array without frames if the input is too short or an option is invalid.
+        Return an array (0, 0) if the input is too short or an option is invalid.
         """
         try:
             features = model.compute(self.given.astype(np.float32))
@@ -147,7 +146,7 @@ class WrongResult:
 
 @dataclass
 class Cause:
-    """A mistake, and the vectors that it explains.
+    """A mistake of an implementation, and the vectors whose wrong results it explains.
 
     Attributes:
         name: description of the mistake. "" if the values are right.
@@ -167,13 +166,14 @@ class Cause:
 
     @property
     def key(self) -> str:
-        """Name by which the causes of several vectors are compared. Without changes, numbers are replaced with "#"."""
+        """Name that causes of the same mistake share. If :attr:`changes` is None, "#" replaces the numbers."""
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
         """Return True if the changes and the map of this cause also explain ``wrong_result``.
 
-        The numbers of the map may differ. Return False without changes and map, or without a requested model.
+        Numbers in the descriptions of the two maps may differ. Return False if the cause has neither changes nor a map,
+        or if ``wrong_result`` has no requested model.
         """
         requested = wrong_result.requested_model
         if requested is None or (not self.changes and not self.map_name):
@@ -185,11 +185,11 @@ class Cause:
 
 
 def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
-    """Return the mistakes that explain wrong results, the most frequent first.
+    """Return the causes of wrong results, the most frequent first.
 
     For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
-    search, and for a limited number of results also :func:`kaldi_explain.explain`. A wrong number of frames is a cause
-    of its own. Results without a cause are grouped by options, and each group becomes a cause named "not explained".
+    search, and then, for a limited number of results, a search with :func:`kaldi_explain.explain`. A wrong number of
+    frames is a separate cause. Results without a cause are grouped by options, as causes named "not explained".
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
@@ -221,10 +221,10 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if the frames that the result shares with the requested features are right, or else None.
+    """Return a cause if the common frames of a result and of the requested features are right, or else None.
 
-    The cause is rounding errors if the number of frames is right. Otherwise, the cause has no name and is not reported,
-    because :func:`_add_frame_causes` reports the wrong number of frames.
+    If the number of frames is right, the cause is rounding errors. Otherwise, the cause has no name and is not
+    reported, because :func:`_add_frame_causes` reports the wrong number of frames.
     """
     requested = wrong_result.requested_model
     if requested is None or not wrong_result.is_explained_by(requested):
@@ -237,10 +237,10 @@ def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Caus
 
 
 def _find_without_search(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause that needs no search, such as NaN, an ignored option or a wrong shape, or None.
+    """Return a cause that is found without a search, such as NaN, an ignored option or a wrong shape, or None.
 
-    For a result without a requested model, only NaN, infinity and the shape are causes. However, a wrong archive or
-    object of Kaldi always has a cause, which names the object and its format.
+    A result without a requested model can only have NaN, infinity or a wrong shape as the cause, unless it is an object
+    in Kaldi's format. A wrong object always has a cause, which names the object and the format.
     """
     shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
@@ -261,7 +261,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
-    """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not, or else None."""
+    """Return a cause if a result contains NaN or infinity that Kaldi's output does not contain, or else None."""
     if wrong_result.result.dtype.kind != "f":
         return None
     for name, find_special in (("NaN", np.isnan), ("infinity", np.isinf)):
@@ -272,7 +272,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return columns or frames in reverse order, or frames that are shifted by up to 4, as the cause, or else None."""
+    """Return a cause if a result has columns or frames in reverse order, or is 1 to 4 frames off, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -288,7 +288,7 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return the first mistake in :data:`SAMPLES` that explains a result, or None if none of them does."""
+    """Return a cause for the first mistake in :data:`SAMPLES` that explains a result, or None if no mistake does."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
@@ -298,7 +298,7 @@ def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> 
 
 
 def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return one option, or all options, as the cause if their default values explain a result, or else None."""
+    """Return a cause if the default value of one option, or of all options, explains a result, or else None."""
     defaults = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
     defaults = {name: value for name, value in defaults.items() if value != requested.get(name)}
     for changes in (*({name: value} for name, value in defaults.items()), defaults):
@@ -309,7 +309,7 @@ def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) ->
 
 
 def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a wrong number of cepstra or mel bins as the cause if it explains a result, or else None."""
+    """Return a cause if another number of cepstra or mel bins explains a result, or else None."""
     name = next((count for count in COUNTS if requested.get_default(count) is not None), None)
     changes = {name: wrong_result.result.shape[-1]} if name and wrong_result.result.ndim else {}
     is_explained = bool(changes) and wrong_result.is_explained_by(requested.change(changes))
@@ -317,11 +317,11 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
-    """Search for the computation of a result with :func:`explain`, and return its difference from Kaldi's as the cause.
+    """Search with :func:`explain` for the computation of a result, and return a cause: how it differs from Kaldi's.
 
-    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search fails
-    to explain the result apart from additional frames, or explains fewer than 20 frames only with steps after the
-    features, because some steps fit almost any short result.
+    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search does
+    not explain the result, apart from additional frames. Also return None if the result has fewer than 20 frames and
+    the explanation needs steps after the features, because some steps fit almost any short result.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
@@ -341,9 +341,9 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
 
 
 def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
-    """Return the settings in which the front end of ``explanation`` differs from the requested features as the cause.
+    """Return a cause that names the settings of the explained features that differ from the requested model.
 
-    If the settings do not suffice, the cause also names a map of the features, or the steps of the explanation. If
+    If these settings do not suffice, the cause also names a map of the features, or the steps of the explanation. If
     nothing differs, it names the wrong values. For another kind of features, it describes the whole front end.
     """
     variant = explanation.variant
@@ -362,7 +362,10 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
 
 
 def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: FeatureModel) -> dict[str, Any]:
-    """Return the options in which ``variant`` differs from the requested model, if possible with a fitting padding."""
+    """Return the settings of the model ``variant`` that differ from the requested model, by name.
+
+    If the padding differs, it is replaced with a padding that explains the result, if there is one.
+    """
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
@@ -374,7 +377,7 @@ def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: F
 
 
 def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
-    """Return a cause that names the first values which differ from a model's features by more than the tolerance."""
+    """Return a cause that names the first values that differ from a model's features by more than the tolerance."""
     features, result, _ = wrong_result.align(wrong_result.compute_features(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
@@ -383,7 +386,7 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 
 
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of the requested model that are needed to explain a result, if necessary with a map."""
+    """Return the changes of the requested model that are needed to explain a result, if need be followed by a map."""
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}
@@ -394,14 +397,14 @@ def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes:
 
 
 def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
-    """Describe changed options, such as "num_ceps=12, use_energy ignored". An ignored option has its default value."""
+    """Describe changed settings, such as "num_ceps=12, use_energy ignored". "ignored" stands for the default value."""
     ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
     settings = FeatureModel(requested.kind).change(changes).list_settings()
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
-    """Add causes to ``known`` for missing and additional frames that the changes of a known cause do not explain."""
+    """Add causes to ``known`` for wrong numbers of frames that the changes of a result's cause do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for wrong_result in wrong_results:
         cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
@@ -417,8 +420,8 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
     """Merge each cause in ``known`` into another cause that explains all of its vectors, if there is one.
 
-    The other cause may change additional options only if they are levels, such as a floor, because a level has no
-    effect on loud audio. ``wrong_results`` maps names of vectors to their wrong results.
+    The other cause may change additional options only if they are :data:`LEVELS`, which have no effect on loud audio.
+    ``wrong_results`` maps names of vectors to their wrong results.
     """
     for cause, other in itertools.permutations([*known.values()], 2):
         if not cause.changes or not other.changes or not {cause.name, other.name} <= known.keys():
@@ -429,7 +432,7 @@ def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Group results by program and most frequent option, and yield a cause named "not explained" for each group."""
+    """Group results by program and most frequent setting. Yield a cause named "not explained" for each group."""
     while unexplained:
         program = unexplained[0].options["program"]
         peers = [wrong for wrong in unexplained if wrong.options["program"] == program]
@@ -442,5 +445,5 @@ def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
 
 
 def _replace_numbers(words: str) -> str:
-    """Replace each number with "#", so that the descriptions of a cause in several vectors are equal."""
+    """Replace each number in a description with "#", so that descriptions of the same mistake are equal."""
     return re.sub(r"[-+\d.e]*\d", "#", words)
