@@ -35,7 +35,7 @@ class Options(FileOptions):
 
 @program("compose-transforms", USAGE, Options)
 def main(options: Options, a: str, b: str, target: str) -> int:
-    """Compose transforms of two files or tables. For tables, the status is 0 even without any output, as in Kaldi."""
+    """Compose transforms of two files or tables. As in Kaldi, the exit status for tables is 0 even without output."""
     a_is_table, b_is_table = io_ark.is_table_rspecifier(a), io_ark.is_table_rspecifier(b)
     if options.utt2spk and not (a_is_table and b_is_table):
         raise OptionError(
@@ -124,14 +124,14 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
-    """Multiply the transforms of two files and write the product. The status is 1 if a transform is empty, else 0."""
-    first, second = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
-    if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
+    """Multiply the transforms in files ``a``, applied last, and ``b``. The exit status is 1 if one is empty, else 0."""
+    left, right = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
+    if not options.b_is_affine and left.shape == right.shape and left.shape[1] == left.shape[0] + 1:
         logger.warning(
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        result = compose_entries(ArrayBlock.from_arrays(["transform"], [first]), first[None], second, options)
+        result = compose_entries(ArrayBlock.from_arrays(["transform"], [left]), left[None], right, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1

@@ -23,7 +23,7 @@ e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark
 
 @program("get-post-on-ali", USAGE)
 def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
-    """Write the weight of each frame's aligned integer. As in Kaldi, the status is 0 even for an empty table."""
+    """Write the weight of each frame's aligned integer. As in Kaldi, the exit status is 0 even for an empty table."""
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), 0)
         table, writer = tables.open_lookup("int-vector", alignments), tables.write("vector", target)

@@ -27,7 +27,7 @@ See also: ivector-plda-scoring
 
 @program("ivector-compute-dot-products", USAGE)
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
-    """Score trials, which pair a key of the table ``first`` with a key of the table ``second``. Return the status."""
+    """Score trials, which pair keys of the tables ``first`` and ``second``, and return the exit status."""
     with Tables() as tables:
         finders = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"

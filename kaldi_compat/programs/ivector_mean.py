@@ -36,7 +36,7 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Write the mean of a table (two arguments), or the mean of each speaker (with ``target``). Return the status."""
+    """Write the mean of a table or, with ``target``, the mean of each speaker. Return the exit status."""
     if target is None:
         return average_table(options, first, second)
     return average_speakers(first, second, target, counts_target)
