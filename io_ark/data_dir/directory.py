@@ -86,7 +86,7 @@ class DataDir(os.PathLike[str]):
         return hash(os.path.realpath(self.path))
 
     def __len__(self) -> int:
-        """Return the number of newlines in utt2spk. Without utt2spk, return the number of lines in segments, or else in wav.scp."""
+        """Return the number of utterances: newlines in utt2spk or, if it is missing, lines in segments, or else in wav.scp."""
         return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
@@ -136,7 +136,7 @@ class DataDir(os.PathLike[str]):
         """Return the total duration of the utterances in hours, from ``utt2dur`` or else ``segments``, or None if neither exists.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
-        Raise DataDirError if such a recording has no duration or does not end after the segment starts, and ArkError if audio cannot be read.
+        Raise DataDirError if such a recording has no duration or ends before the segment starts, and ArkError for unreadable audio.
         """
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 

@@ -662,7 +662,7 @@ class Stage(DataFiles):
         return "" if self._sources else super().find(name)
 
     def has_changed(self, name: str) -> bool:
-        """Return True if this job has written or removed the file ``name``."""
+        """Return True if this stage has a new version of the file ``name``, or will remove the file."""
         return name in self._new
 
     def make_temporary_path(self, name: str) -> str:
@@ -740,7 +740,7 @@ class Stage(DataFiles):
         self._set_new_version(name, None)
 
     def discard_backup(self) -> None:
-        """Discard the files that this job was going to write into ``.backup``."""
+        """Discard the files that the commit would write into ``.backup``."""
         for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
             del self._new[name]
 
@@ -799,7 +799,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return renames that move data files into ``.backup`` unless this job has written them. Print Kaldi's message for each file."""
+        """Return renames that move data files into ``.backup`` unless this stage has written them. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

@@ -95,7 +95,7 @@ class AlignmentConverter:
             ids: (frames,): transition-ids of the old model.
 
         Returns:
-            Transition-ids of the new model, (new frames,). None if the alignment is truncated or short, see Converted.
+            Transition-ids of the new model, (new frames,). None if a phone is incomplete or frames are too few.
 
         Raises:
             FormatError: the models, the tree and the alignment are inconsistent.

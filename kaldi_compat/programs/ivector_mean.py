@@ -64,7 +64,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
-            """Return the mean vector (dim,) of a speaker. Write the number of vectors on request, and update totals."""
+            """Return the mean vector (dim,) of a speaker. Store totals. Write the number of vectors if asked."""
             nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             num_present += len(vectors)
