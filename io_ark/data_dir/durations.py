@@ -437,7 +437,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh). Return 0."""
+    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh). The exit status is 0."""
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):
         sys.stdout.buffer.writelines(generate_segments(say_durations, folder))

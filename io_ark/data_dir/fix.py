@@ -81,7 +81,7 @@ def fix_directory(
 
 
 def fix_stage(say: Printer, stage: Stage) -> None:
-    """Run the steps of fix_data_dir.sh on the new files of a stage, before they are put in place. If an error is raised, the stage discards all new files."""
+    """Run the steps of fix_data_dir.sh on the new files of a stage, before the commit. After an error, the stage discards all of them."""
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -233,7 +233,7 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk, and return the speakers in the order of their first lines. Raise DataDirError for a bad line."""
+        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError unless lines have two fields."""
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)

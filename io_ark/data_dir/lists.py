@@ -34,7 +34,7 @@ def make_usage_error(status: int = DIED) -> DataDirError:
 
 
 def resolve_input(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN. If it cannot be opened, warn and return None."""
+    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN if it is ``-`` or missing. Warn and return None for an unreadable file."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -238,7 +238,7 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1.
+    """Print the lines of a file or of standard input in random order. The exit status is 1 for a wrong option or several files, else 0.
 
     The option ``--srand`` passes the seed, by default 0. Raise DataDirError for an invalid seed.
     """
@@ -471,7 +471,7 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Find the first line with forbidden white space in a file of transcripts. Return Kaldi's message, the line number and the key.
 
-    Lines are counted from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
+    Lines count from 1. A last line without a newline is also a fault. Without a fault, or without valid UTF-8, the message is "".
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

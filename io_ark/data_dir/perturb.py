@@ -66,7 +66,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
     In ``chunks``, a single space must follow each key, and a newline each line. ``path`` is the name of the file for errors.
-    Raise DataDirError if no program can read a file that a line names.
+    Raise DataDirError for an entry that :func:`parse_audio_entry` refuses.
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
@@ -277,8 +277,8 @@ def _make_and_combine_speeds(
 ) -> None:
     """Make directories at speeds 0.9 and 1.1 in ``folders``, and combine them with the source in ``target``.
 
-    The source is fixed first, and gets utt2dur and reco2dur if they are missing. If ``folders`` has a third folder, a copy of the source, whose names have
-    the prefix sp1.0-, is written there and combined instead of the source.
+    The source is fixed first, and gets utt2dur and reco2dur if they are missing. If ``folders`` has a third folder, a copy of
+    the source is written there, with the prefix sp1.0- before all names, and is combined instead of the source.
     """
     source = src.folder
     with set_status(1):

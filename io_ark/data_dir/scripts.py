@@ -457,7 +457,7 @@ def _refuse_links(folder: str) -> None:
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
-    """Run the command ``name`` of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, with the arguments ``argv``, and return the exit status."""
+    """Run a command of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, with arguments ``argv``. Return the exit status."""
     usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
     if argv[:1] in HELP:
         say.write(usage)
@@ -482,7 +482,7 @@ def run_data_command(argv: list[str]) -> int:
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
-        """Print the help text, or run the command in ``argv``."""
+        """Print the help text, or run the command in ``argv``. Return the exit status."""
         if not argv or argv[0] in ("--help", "-h"):
             _write(
                 "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"
