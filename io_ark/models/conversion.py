@@ -298,7 +298,7 @@ def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int
 
 
 def _count_frames_between(lengths: Sequence[int], i: int, j: int) -> int:
-    """Return the number of frames between phones ``i`` and ``j``, in either order. ``lengths`` counts each phone."""
+    """Return the sum of the ``lengths``, in frames, of the phones between phones ``i`` and ``j``, in either order."""
     return sum(lengths[min(i, j) + 1 : max(i, j)])
 
 

@@ -277,7 +277,7 @@ class _State:
     form: _Form = "keys"  # Form in which the caller iterates over the table.
 
     def record_skip(self, warning: str, consequence: str) -> None:
-        """Count a skipped object. Log ``warning``, its ``consequence``, such as "skipped", and the option ``p``."""
+        """Count a skipped object. Log ``warning`` and the ``consequence`` of the option ``p``, such as "skipped"."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
 

@@ -103,7 +103,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the number of bytes of ``data`` before the blank lines at its end, or all bytes if all lines are blank."""
+    """Return how many bytes of ``data`` precede the blank lines at its end, or ``len(data)`` if all lines are blank."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)

@@ -124,7 +124,7 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
-    """Multiply the transforms in files ``a``, applied last, and ``b``. The exit status is 1 if one is empty, else 0."""
+    """Write the product of file ``a``, applied last, and file ``b``. The exit status is 1 if one is empty, else 0."""
     left, right = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
     if not options.b_is_affine and left.shape == right.shape and left.shape[1] == left.shape[0] + 1:
         logger.warning(
