@@ -33,11 +33,11 @@ LOG_EVERY = 50
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio, and return the exit status."""
-    function = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
+    track = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)
         audio = read_audio(tables.compute_ahead(blocks), options)
-        return write_pitch(tables.map_in_threads(function, audio), writer).status
+        return write_pitch(tables.map_in_threads(track, audio), writer).status
 
 
 def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:

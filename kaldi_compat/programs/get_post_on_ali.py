@@ -44,7 +44,7 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
     each utterance.
 
     Raises:
-        FeatureError: the numbers of frames differ.
+        FeatureError: the posteriors and the alignment of an utterance differ in number of frames.
     """
     lengths = list(map(len, alignments))
     if lengths != block.frames.tolist():

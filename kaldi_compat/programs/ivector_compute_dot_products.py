@@ -40,7 +40,7 @@ def make_finder(table: LookupReader[Vector]) -> Find:
     """Make a function that looks up the vectors of keys in a table."""
 
     def find_vectors(keys: Sequence[str]) -> Iterator[Vector | None]:
-        """Yield the vector of each key, or None. Look up keys one by one, so that errors occur in Kaldi's order."""
+        """Yield each key's vector, or None if the table lacks it. Look up keys singly, for Kaldi's order of errors."""
         table.prefetch(keys)
         for key in keys:
             yield table.find_values([key])[0]
