@@ -41,7 +41,7 @@ class AudioInput(NamedTuple):
 
     command: bytes  # A command that writes a WAV file and ends in ``|``; b"" if sox reads the file itself.
     file: bytes = b""  # The file name as a word of a shell command; b"" for standard input.
-    is_wav: bool = True  # Sox must read the file as WAV. If False, the extension of the file determines the format.
+    is_wav: bool = True  # True to read the file as WAV. If False, its extension determines the format.
 
 
 def parse_audio_entry(name: bytes) -> AudioInput:
@@ -85,7 +85,7 @@ def _is_other_format(name: bytes) -> bool:
 
 
 def read_head(name: bytes, count: int) -> bytes:
-    """Return up to ``count`` bytes from the start of a file; b"" if it is not a regular file or cannot be read."""
+    """Return up to ``count`` bytes from the start of a file, or b"" if it is not a regular file or cannot be read."""
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             return b""
@@ -97,7 +97,7 @@ def read_head(name: bytes, count: int) -> bytes:
 
 
 def are_lines_plain(lines: bytes) -> bool:
-    """Return True if lines of ``wav.scp`` have no colons, and no characters except spaces that need quotes in a shell."""
+    """Return True if lines of ``wav.scp`` have neither colons nor characters that need quotes in a shell. Spaces are allowed."""
     return not lines.translate(None, _PLAIN_LINES)
 
 

@@ -20,7 +20,7 @@ def is_number(field: bytes) -> bool:
 
 
 def parse_number(field: bytes) -> float:
-    """Return the number that awk reads at the start of a field; 0 if the field does not start with a number."""
+    """Return the number that awk reads at the start of a field, or 0 if the field does not start with a number."""
     match = _NUMBER.match(field)
     return float(match[0]) if match else 0.0
 
@@ -37,7 +37,7 @@ def parse_decimals(fields: list[bytes]) -> list[float] | None:
 
 
 def parse_column(chunk: bytes, number: int) -> list[float]:
-    """Return the number at the start of field ``number``, counted from 1, of each line of a chunk; 0 if there is no number."""
+    """Return the number at the start of field ``number``, counted from 1, of each line of a chunk, or 0 if there is no number."""
     fields = get_column(chunk, number, awk=True)
     decimals = parse_decimals(fields)
     return list(map(parse_number, fields)) if decimals is None else decimals
@@ -56,7 +56,7 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return a chunk with the keys of ``chunk`` and new values, in awk's format of numbers.
+    """Return a chunk with the keys of ``chunk`` and new values, in awk's number format.
 
     Each line of the result has the first field of a line of ``chunk``, and the value at the same index of ``values``.
     Raise FormatError if a value is not finite.

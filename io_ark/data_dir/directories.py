@@ -47,7 +47,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same_directory(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError with Kaldi's ``message`` if the paths are equal. Otherwise, call :func:`refuse_target`."""
+    """Raise DataDirError with Kaldi's ``message`` if the paths are equal, or if :func:`refuse_target` refuses the target."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -137,7 +137,7 @@ def _choose_utterances(
     """Write utt2spk and spk2utt of a subset of the directory ``src`` to the stage of the new directory.
 
     The subset has the speakers in ``spk_list`` if passed, otherwise the utterances in ``utt_list``. Without lists, ``option``,
-    an option of subset_data_dir.sh such as "--first", chooses ``size`` utterances. The option "" spreads them evenly.
+    such as "--first", chooses ``size`` utterances, or with "--per-spk" up to ``size`` of each speaker. "" spreads them evenly.
     """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or option in ("--speakers", "--per-spk")
@@ -247,7 +247,7 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of the last file frame_shift in the directories that have feats.scp; "" if there is no such file.
+    """Return the path of the last file frame_shift in the directories that have feats.scp, or "" if there is no such file.
 
     Raise DataDirError if two of these files differ.
     """
@@ -320,7 +320,7 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq that map each new name to the old name, or to its value in the file ``utt2uniq``."""
+        """Yield chunks of utt2uniq: each new name, and the old name or, if ``utt2uniq`` is passed, the old name's value in that file."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -543,8 +543,8 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
 
-    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source has no file ``text``, if the
-    target is the source, or if the string ``max_count`` is not a whole number above 1.
+    Kaldi's script for this is remove_dup_utts.sh. Return the exit status 0. Raise DataDirError if the source has no file
+    ``text``, if the target is the source, or if the string ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):

@@ -86,7 +86,7 @@ class DataDir(os.PathLike[str]):
         return hash(os.path.realpath(self.path))
 
     def __len__(self) -> int:
-        """Return the number of utterances: the number of newlines of utt2spk, or else of lines of segments or wav.scp."""
+        """Return the number of utterances: newlines in utt2spk or, if it is missing, lines in segments, or else in wav.scp."""
         return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
@@ -128,15 +128,15 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Map the names of the existing files that Kaldi's scripts sort to their numbers of newlines (like ``wc -l``)."""
+        """Return the number of newlines, as ``wc -l`` does, of each existing file that Kaldi's scripts sort, by file name."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
-        """Return the total duration of the utterances in hours, from ``utt2dur`` or else ``segments``; None if neither exists.
+        """Return the total duration of the utterances in hours, from ``utt2dur`` or else ``segments``, or None if neither exists.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
-        Raise DataDirError if such a recording has no duration or ends before the segment, and ArkError if audio cannot be read.
+        Raise DataDirError if such a recording has no duration or ends before the segment starts, and ArkError for unreadable audio.
         """
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
@@ -151,7 +151,7 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _sum_known_hours(self) -> float | None:
-        """Return the result of :meth:`hours` without reading audio; None if a duration is unknown or a file is invalid."""
+        """Return the result of :meth:`hours` without reading audio, or None if a duration is unknown or a file is invalid."""
         with contextlib.suppress(DataDirError):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
@@ -183,7 +183,7 @@ class DataDir(os.PathLike[str]):
 
     @property
     def segments(self) -> Mapping[str, Segment | Wave]:
-        """:class:`Segment` of each utterance: its recording, and its times there in seconds. Read on access."""
+        """Recording and times in seconds of each utterance as a :class:`Segment`, read on access."""
         return load_segments(self.file("segments"))
 
     @property
@@ -232,7 +232,7 @@ class DataDir(os.PathLike[str]):
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
         """Map each utterance to its number of frames (Kaldi: get_utt2num_frames.sh).
 
-        If ``utt2num_frames`` is missing, it is written from ``feats.scp``, or else from the durations of the utterances.
+        If ``utt2num_frames`` is missing, the file is computed from ``feats.scp``, or else from the durations of the utterances.
 
         Args:
             frame_shift: time between the starts of consecutive frames in seconds.
@@ -349,14 +349,11 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory with the utterances that you name, as :meth:`subset` does.
+        """Make a directory with the utterances that you name, as :meth:`subset` does, and return it.
 
         Args:
             target: path of the new directory.
             utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
-
-        Returns:
-            The new directory.
         """
         return self.subset(target, utterances=utterances)
 
@@ -475,7 +472,8 @@ class DataDir(os.PathLike[str]):
     def to_whole_recordings(self, target: Path) -> DataDir:
         """Make the directory ``target``, whose utterances are the whole recordings, and return it.
 
-        The transcripts of a recording's segments are joined in order of time. Without segments, the directory is copied.
+        Each recording is its own speaker, and has the transcripts of its segments, joined in order of time. Without segments, the
+        directory is copied.
 
         Raises:
             DataDirError: a line of segments has fewer than four fields, or a directory cannot be read or written.

@@ -249,7 +249,7 @@ def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_sample
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
     """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or the header of its file lacks a number.
+    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the rate or sample count.
     ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
@@ -264,7 +264,7 @@ def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: st
 def check_completeness(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
     """Warn if the numbers of lines of the files ``name`` and ``listing`` differ.
 
-    Raise DataDirError if ``name`` has less than half as many lines. ``units``, such as "utterances", is for the message.
+    Raise DataDirError if ``name`` has less than half as many lines as ``listing``. ``units``, such as "utterances", is for the message.
     """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
@@ -323,7 +323,7 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
 
 
 def _has_speed_command(wav_scp: str) -> bool:
-    """Return True if a sox command in the file ``wav_scp`` changes the speed of a recording; False if the file is missing."""
+    """Return True if a sox command in the file ``wav_scp`` changes the speed of a recording, or False if the file is missing."""
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
@@ -347,7 +347,7 @@ def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur with the duration of each recording in seconds (Kaldi: get_reco2dur.sh). Return the exit status 0.
 
-    If reco2dur has as many lines as wav.scp, it is not changed. If there are no segments, a complete utt2dur is copied.
+    If reco2dur has as many lines as wav.scp, it is not changed. Without segments, utt2dur is copied if it has as many lines as utt2spk.
 
     Args:
         say: prints Kaldi's messages.
@@ -437,7 +437,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh). Return 0."""
+    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh). The exit status is 0."""
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):
         sys.stdout.buffer.writelines(generate_segments(say_durations, folder))

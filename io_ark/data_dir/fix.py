@@ -81,7 +81,7 @@ def fix_directory(
 
 
 def fix_stage(say: Printer, stage: Stage) -> None:
-    """Fix the new files of a stage before they are put in place. If an error is raised, the stage discards all new files."""
+    """Run the steps of fix_data_dir.sh on the new files of a stage, before the commit. After an error, the stage discards all of them."""
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -233,15 +233,15 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk, and return the speakers in the order of their first lines. Raise DataDirError for a bad line."""
+        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError unless lines have two fields."""
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers that utt2spk has, and that cmvn.scp and spk2gender have if these files exist.
+        """Keep only the speakers that are listed in utt2spk and, if these files exist, in cmvn.scp and spk2gender.
 
-        Other speakers are removed from utt2spk and from all files by speaker. utt2spk is written in the order of spk2utt.
+        Write spk2utt, rewrite utt2spk in its order, and remove other speakers from every file that is keyed by speaker.
         """
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
@@ -266,7 +266,7 @@ class _Fix:
         """Keep the utterances that are in utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
 
         Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments, the
-        utterances must also be in wav.scp. Other utterances are removed from all files by utterance.
+        utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.
 
         Raises:
             DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_open_ended_segments` finds a wrong duration.
@@ -285,7 +285,7 @@ class _Fix:
             if path and utterances:
                 self.emptying_file, self.was_empty = name, not stage.has_lines(name)
                 self.check_open_ended_segments(name)
-                listed = _read_keys_above_zero(path) if name in MEASURED_FILES else read_id_list(path)
+                listed = _read_keys_with_positive_values(path) if name in MEASURED_FILES else read_id_list(path)
                 utterances = [utterance for utterance in utterances if utterance in listed]
         if not utterances:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
@@ -302,7 +302,7 @@ class _Fix:
                 self.filter_file(remaining, name)
 
     def check_open_ended_segments(self, name: str) -> None:
-        """Raise DataDirError if utt2dur or utt2num_frames (``name``) has a value of 0 or less for a segment that ends at -1."""
+        """Raise DataDirError if the file ``name``, one of MEASURED_FILES, has no value above 0 for a segment that ends at -1."""
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive_value)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -345,7 +345,7 @@ def _cut_lines_to_four_fields(chunk: bytes) -> list[bytes]:
     return [b" ".join((split_fields(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in split_lines(chunk)]
 
 
-def _read_keys_above_zero(path: str) -> set[bytes]:
+def _read_keys_with_positive_values(path: str) -> set[bytes]:
     """Return the keys of the lines of a file that have two fields, a key and a value above 0."""
     bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive_value)}
     return {get_field(line) for line_number, line in enumerate(read_lines(path), 1) if line_number not in bad_numbers}

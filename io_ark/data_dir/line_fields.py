@@ -32,13 +32,13 @@ def split_script_line(line: bytes) -> list[bytes]:
 
 
 def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
-    """Return field ``number`` of a line, counted from 1; b"" for a shorter line. For ``awk``, see :func:`split_fields`."""
+    """Return field ``number`` of a line, counted from 1, or b"" for a shorter line. For ``awk``, see :func:`split_fields`."""
     fields = split_fields(line, awk=awk) if awk else line.split(None, number)
     return fields[number - 1] if len(fields) >= number else b""
 
 
 def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[bytes]:
-    """Return field ``number``, counted from 1, of each line of a chunk; b"" for a shorter line (see :func:`get_field`)."""
+    """Return field ``number``, counted from 1, of each line of a chunk, or b"" for a shorter line (see :func:`get_field`)."""
     lines = split_lines(chunk)
     awk = awk and any(space in chunk for space in _NOT_SPLIT_BY_AWK)
     if not awk:

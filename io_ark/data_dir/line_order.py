@@ -15,7 +15,7 @@ _FROM_NEWLINE = bytes(range(ord("\n"), 256))
 
 
 def find_unsorted_key(keys: list[bytes], previous: bytes | None) -> int:
-    """Return the number, counted from 1, of the first key that is not larger than the key before; 0 if the keys increase.
+    """Return the number, counted from 1, of the first key that is not larger than the key before, or 0 if the keys increase.
 
     ``previous`` is the key before ``keys``, or None at the start of a file.
     """
@@ -49,7 +49,7 @@ def get_sort_key(line: bytes) -> bytes:
 def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
     """Sort the lines of several files (iterables of chunks) by their bytes or by ``key``, stably, and add missing newlines.
 
-    The newline is not compared, so a line precedes the lines that continue it, even with a tab, which is less than a newline.
+    Newlines are not compared, so a line precedes longer lines that begin with it, even before a tab, which is less than a newline.
     """
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):

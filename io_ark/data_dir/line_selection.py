@@ -9,7 +9,7 @@ from io_ark.data_dir.line_fields import get_column
 
 
 def read_keys(*files: str, awk: bool = False) -> list[bytes]:
-    """Return the first field of each line of several files; b"" for a blank line. For ``awk``, see :func:`split_fields`."""
+    """Return the first field of each line of several files, or b"" for a blank line. For ``awk``, see :func:`split_fields`."""
     return [key for file in files for chunk in read_chunks(file) for key in get_column(chunk, awk=awk)]
 
 

@@ -24,7 +24,7 @@ from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirErro
 # was opened, since Perl asks whether the file is a terminal, ENOENT (2) for a missing file, and 255 without such a call.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
-MAX_DIGITS = 18  # Largest number of digits of an integer. Perl has 64 bits for integers, which hold any 18 digits.
+MAX_DIGITS = 18  # Digits of an integer that are used. Perl's integers have 64 bits, which hold any 18 digits.
 DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5DEECE66D, 0xB, 0x330E
 
 
@@ -34,7 +34,7 @@ def make_usage_error(status: int = DIED) -> DataDirError:
 
 
 def resolve_input(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN. If it cannot be opened, warn and return None."""
+    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN if it is ``-`` or missing. Warn and return None for an unreadable file."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -86,7 +86,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
 def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
     """Return the names in a list, which are the first fields of its lines, as a set.
 
-    ``file`` is the name of the list, or ``-``. ``text`` is the start of the message for a blank line.
+    ``file`` is the path of the list, or ``-`` for standard input. ``text`` is the start of the message for a blank line.
 
     Raises:
         DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.
@@ -161,7 +161,7 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string, as Perl does; 0 if there is none. Only MAX_DIGITS characters are used."""
+    """Parse the whole number at the start of a string as Perl does. Return 0 if there is none. A sign counts as one of MAX_DIGITS."""
     match = re.match(r"\s*([+-]?[0-9]+)", text)
     return int(match[1][:MAX_DIGITS]) if match else 0
 
@@ -183,7 +183,7 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
     """Return ``size`` lines of a file in their order, chosen like the lines of Kaldi's subset_scp.pl.
 
     Args:
-        file: name of the file, or ``-``.
+        file: path of the file, or ``-`` for standard input.
         option: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
         quiet: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
@@ -238,7 +238,7 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file in random order, and return 0. For a wrong option or several files, print the usage and return 1.
+    """Print the lines of a file or of standard input in random order. The exit status is 1 for a wrong option or several files, else 0.
 
     The option ``--srand`` passes the seed, by default 0. Raise DataDirError for an invalid seed.
     """
@@ -259,7 +259,7 @@ def shuffle_list(say: Printer, argv: list[str]) -> int:
 def read_map(file: str) -> dict[bytes, bytes]:
     """Return a map from the first field of each line of a file to its other fields, joined by single spaces.
 
-    A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-``.
+    A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-`` for standard input.
 
     Raises:
         DataDirError: the file cannot be opened, or has a blank line.
@@ -471,7 +471,7 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Find the first line with forbidden white space in a file of transcripts. Return Kaldi's message, the line number and the key.
 
-    Lines are counted from 1. A last line without a newline is also a fault. The message is "" without a fault, or if the file is not UTF-8.
+    Lines count from 1. A last line without a newline is also a fault. Without a fault, or without valid UTF-8, the message is "".
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

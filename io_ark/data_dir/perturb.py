@@ -42,7 +42,7 @@ from io_ark.data_dir.validate import validate_directory
 from io_ark.streams.unfinished import is_replaceable
 
 MIN_SEGMENT_SECONDS = 0.01
-# Files of the source that are used to make a directory with several speeds. Features are not, as the audio differs.
+# Files of the source that are used to make a directory with several speeds. Features are not used, because the audio differs.
 USED_FILES = "reco2dur reco2file_and_channel segments spk2gender text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
@@ -51,7 +51,7 @@ _QUOTED = re.compile(rb"'[^']*'")
 def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with a command that changes the speed of the recording ``key`` by ``factor``.
 
-    Raise ValueError if no program can read the entry ``name``, see :func:`parse_audio_entry`.
+    Raise ValueError for an entry ``name`` that :func:`parse_audio_entry` refuses.
     """
     audio = parse_audio_entry(name)
     if audio.command:
@@ -66,7 +66,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
     In ``chunks``, a single space must follow each key, and a newline each line. ``path`` is the name of the file for errors.
-    Raise DataDirError if no program can read a file that a line names.
+    Raise DataDirError for an entry that :func:`parse_audio_entry` refuses.
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
@@ -141,9 +141,9 @@ def _find_sox(say: Printer, message: str) -> str:
 def change_speed_of_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Map names of files to chunks of their content, for the directory ``src`` at a different speed.
+    """Return the new files of a directory that has the audio of ``src`` at a different speed, as chunks by file name.
 
-    The map has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
+    The result has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
     ``factor`` is the speed, such as "0.9". The last arguments rename keys. Without segments, ``utterances`` renames wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
@@ -277,8 +277,8 @@ def _make_and_combine_speeds(
 ) -> None:
     """Make directories at speeds 0.9 and 1.1 in ``folders``, and combine them with the source in ``target``.
 
-    The source is fixed first, and gets durations. If ``folders`` has a third folder, a copy of the source, whose names have
-    the prefix sp1.0-, is written there and combined instead of the source.
+    The source is fixed first, and gets utt2dur and reco2dur if they are missing. If ``folders`` has a third folder, a copy of
+    the source is written there, with the prefix sp1.0- before all names, and is combined instead of the source.
     """
     source = src.folder
     with set_status(1):

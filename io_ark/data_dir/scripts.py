@@ -263,7 +263,7 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return lines of the help text for options: the flag, the meaning from the Args of the script's function, and the default."""
+    """Return a line of help for each option: the flag, the meaning from the Args of the script's function, and the default."""
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
@@ -308,7 +308,7 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script. The argument is the exit status. As after Ctrl-C, commands of wav.scp are not awaited."""
+    """A signal ends the script. The argument is the exit status. As after Ctrl-C, the script does not wait for commands of wav.scp."""
 
 
 @contextlib.contextmanager
@@ -320,7 +320,7 @@ def raise_ended_at_signals() -> Iterator[None]:
     """
 
     def raise_ended(signum: int, frame: object) -> None:
-        """Raise Ended, and let the same signal end the process next time."""
+        """Raise Ended, and make the same signal end the process next time."""
         signal.signal(signum, signal.SIG_DFL)
         raise Ended(128 + signum)  # Shells report this status for a process that a signal has ended.
 
@@ -457,7 +457,7 @@ def _refuse_links(folder: str) -> None:
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
-    """Run the command ``name`` of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, and return the exit status."""
+    """Run a command of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, with arguments ``argv``. Return the exit status."""
     usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
     if argv[:1] in HELP:
         say.write(usage)
@@ -482,7 +482,7 @@ def run_data_command(argv: list[str]) -> int:
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
-        """Print the help text, or run the command in ``argv``."""
+        """Print the help text, or run the command in ``argv``. Return the exit status."""
         if not argv or argv[0] in ("--help", "-h"):
             _write(
                 "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"

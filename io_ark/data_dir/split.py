@@ -18,7 +18,7 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 
 
 def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
-    """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. Return 0.
+    """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. The exit status is 0.
 
     Parts that are up to date are not written again (Kaldi: split_data.sh).
 

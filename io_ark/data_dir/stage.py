@@ -151,7 +151,7 @@ class DataFiles:
         self.folder = folder
 
     def find(self, name: str) -> str:
-        """Return the path of the file ``name``; "" if the file is missing."""
+        """Return the path of the file ``name``, or "" if the file is missing."""
         path = os.path.join(self.folder, name)
         return path if os.path.isfile(path) else ""
 
@@ -168,7 +168,7 @@ class DataFiles:
         return bool(path) and os.path.getsize(path) > 0
 
     def count_lines(self, name: str) -> int:
-        """Return the number of newlines in the file ``name``, like ``wc -l``; 0 if the file is missing."""
+        """Return the number of newlines in the file ``name``, like ``wc -l``, or 0 if the file is missing."""
         path = self.find(name)
         return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
@@ -255,9 +255,9 @@ def refuse_byte_order_mark(path: str) -> None:
 
 
 def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple[int, list[Rename]]]]:
-    """Return the names of temporary files to remove, and the time in ns and the renames of each unfinished change.
+    """Return the names of temporary files to remove, and for each unfinished change the time of its list in ns and its renames.
 
-    For ``is_locked``, see :func:`clear_up_directory`. Warn once of a list of changes that is invalid or from another machine.
+    For ``is_locked``, see :func:`clear_up_directory`. Warn once about a list of changes that is invalid or from another machine.
     The temporary files of the process that wrote such a list are kept.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
@@ -340,7 +340,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames in the temporary file ``name``; [] if the file is malformed or not from the process with id ``process``."""
+    """Return the renames in the temporary file ``name``, or [] if the file is malformed or not from the process with id ``process``."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -653,7 +653,7 @@ class Stage(DataFiles):
             self._clean_up()
 
     def find(self, name: str) -> str:
-        """Return the path of the current version of the file ``name``; "" if there is no file.
+        """Return the path of the current version of the file ``name``, or "" if there is no file.
 
         In a stage with sources, old files of the directory are ignored.
         """
@@ -662,7 +662,7 @@ class Stage(DataFiles):
         return "" if self._sources else super().find(name)
 
     def has_changed(self, name: str) -> bool:
-        """Return True if this job has written or removed the file ``name``."""
+        """Return True if this stage has a new version of the file ``name``, or will remove the file."""
         return name in self._new
 
     def make_temporary_path(self, name: str) -> str:
@@ -696,7 +696,7 @@ class Stage(DataFiles):
         self._set_new_version(name, path)
 
     def _set_new_version(self, name: str, path: str | None) -> None:
-        """Let the commit rename ``path`` to ``name``, or remove ``name`` if ``path`` is None. Discard an earlier new version."""
+        """Make the commit rename ``path`` to ``name``, or remove ``name`` if ``path`` is None. Discard an earlier new version."""
         if old := self._new.get(name):
             os.unlink(old)
         self._new[name] = path
@@ -728,7 +728,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
+        """Copy the current version of ``name``, or else the directory's old file, into ``.backup``, unless this version was copied before."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -740,7 +740,7 @@ class Stage(DataFiles):
         self._set_new_version(name, None)
 
     def discard_backup(self) -> None:
-        """Discard the files that this job was going to write into ``.backup``."""
+        """Discard the files that the commit would write into ``.backup``."""
         for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
             del self._new[name]
 
@@ -799,7 +799,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return renames that move data files into ``.backup`` unless this job has written them. Print Kaldi's message for each file."""
+        """Return renames that move data files into ``.backup`` unless this stage has written them. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

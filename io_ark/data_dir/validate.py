@@ -78,9 +78,9 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
 def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
-    """Return the number, counted from 1, of the first pair of different keys of two lists, and the pair.
+    """Return the first position, counted from 1, at which two lists of keys differ, and the two keys there.
 
-    If a list has ended, its key is None. Return None for equal lists.
+    A list that has ended has the key None. Return None for equal lists.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
@@ -186,7 +186,7 @@ class Check(DataFiles):
                 self.compare_keys(expected, self.read_keys(name), message, short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message advises ``option``."""
+        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes it optional."""
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -220,7 +220,7 @@ def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], g
 
 
 def run_image_script(script: str, *arguments: str) -> int:
-    """Run ``script`` in the folder ``image`` of the recipe, which is the working directory. Return the status of the shell."""
+    """Run the recipe's script ``image/<script>`` in the working directory, and return its exit status as a shell does."""
     import subprocess
 
     sys.stdout.flush()

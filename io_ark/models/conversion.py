@@ -28,7 +28,7 @@ class Converted(NamedTuple):
         ids: (frames,): transition-ids of the concatenated alignments.
         bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. An alignment that
             could not be converted has no frames.
-        is_truncated: (alignments,): True for alignments that could not be converted because they are truncated.
+        is_truncated: (alignments,): True for alignments with a phone that lacks the first or final state of its HMM.
         is_short: (alignments,): True for alignments with too few frames for their phones.
     """
 
@@ -95,7 +95,7 @@ class AlignmentConverter:
             ids: (frames,): transition-ids of the old model.
 
         Returns:
-            Transition-ids of the new model, (new frames,). None if the alignment is truncated or too short.
+            Transition-ids of the new model, (new frames,). None if a phone is incomplete or frames are too few.
 
         Raises:
             FormatError: the models, the tree and the alignment are inconsistent.
@@ -184,7 +184,7 @@ class AlignmentConverter:
         """Return the new transition-ids of all alignments, concatenated.
 
         ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
-        :meth:`_find_first_ids`. A phone with another length or topology than before gets a random path.
+        :meth:`_find_first_ids`. A phone whose length or topology changes gets a random path.
         """
         keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
@@ -205,7 +205,7 @@ class AlignmentConverter:
         return result
 
     def _find_changed_topologies(self, old_phones: Integers, new_phones: Integers) -> Mask:
-        """Return True for each phone whose old and new HMM differ, (phones,). Warn only of the first difference."""
+        """Return True for each phone whose old and new HMM differ, (phones,). Warn only about the first difference."""
         # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
         pairs, indices = np.unique(old_phones.astype(np.int64) << 32 | new_phones, return_inverse=True)
         is_changed = [
@@ -297,15 +297,15 @@ def _balance_lengths(lengths: list[int], min_lengths: Sequence[int]) -> list[int
     return lengths
 
 
-def _count_frames_between(lengths: Sequence[int], phone: int, other: int) -> int:
-    """Return the number of frames between the phones with the indices ``phone`` and ``other``, in either order."""
-    return sum(lengths[min(phone, other) + 1 : max(phone, other)])
+def _count_frames_between(lengths: Sequence[int], i: int, j: int) -> int:
+    """Return the sum of the ``lengths``, in frames, of the phones between phones ``i`` and ``j``, in either order."""
+    return sum(lengths[min(i, j) + 1 : max(i, j)])
 
 
 def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
     """Interleave versions of each alignment: the first frames of all versions, then their second frames, and so on.
 
-    A version has the transition-ids of all alignments, and its ``sizes`` are the numbers of frames of the alignments.
+    A version has the transition-ids of all alignments, and ``sizes`` has their numbers of frames in each version.
     """
     if len(versions) == 1:
         return versions[0]

@@ -61,7 +61,7 @@ class Gmm:
         set_arrays(self, np.float32, gconsts=(count,))
 
     def _compute_gconsts(self) -> Array:
-        """Return the log-likelihood of each weighted Gaussian for a frame of zeros, (Gaussians,). Inf becomes -inf."""
+        """Return log-likelihoods (Gaussians,) of weighted Gaussians for a zero frame. As in Kaldi, inf becomes -inf."""
         _, means, log_dets = self._invert_precisions()
         with np.errstate(all="ignore"):
             log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))

@@ -80,7 +80,7 @@ class Lda:
             speakers: (vectors,): speaker of each vector, as strings or integers.
             dim: number of dimensions of the transformed vectors.
             total_covariance_factor: weight of the total covariance, from 0 to 1, in the covariance that the transform
-                makes unit. The weight of the within-speaker covariance is ``1 - total_covariance_factor``.
+                maps to the unit matrix. The weight of the within-speaker covariance is ``1 - total_covariance_factor``.
             covariance_floor: lower limit of the eigenvalues of this covariance, relative to the largest eigenvalue.
 
         Raises:
@@ -142,9 +142,9 @@ class Lda:
 def _find_discriminants(covariance: Float64, between: Float64, factor: float, floor: float) -> Float64:
     """Return the directions that separate speakers, from the best to the worst, as rows of a matrix (dim, dim).
 
-    The directions make ``covariance`` (dim, dim) unit, after its eigenvalues were limited to at least ``floor`` times
-    the largest eigenvalue. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the weight of the
-    total covariance in ``covariance``, is only logged. Raise FormatError if ``covariance`` is singular.
+    The directions transform ``covariance`` (dim, dim) to the unit matrix, after its eigenvalues were limited to at
+    least ``floor`` times the largest one. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the
+    weight of the total covariance in ``covariance``, is only logged. Raise FormatError for a singular ``covariance``.
     """
     values, vectors = compute_eigenvectors(covariance)
     min_value = floor * values[0]

@@ -131,7 +131,7 @@ class Plda:
         mean = array.mean(axis=0)
         deviations, shift = array - mean, mean - self.mean
         variance = deviations.T @ deviations / len(array) + shift_scale * np.outer(shift, shift)
-        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Makes the model's total covariance unit.
+        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Maps the total covariance to the unit matrix.
         values, vectors_of_variance = compute_eigenvectors(whitening @ variance @ whitening.T)
         logger.info(
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
@@ -183,7 +183,7 @@ class Plda:
             num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
             normalize_length: True to scale each vector to the length that the model expects. A vector that equals
                 ``self.mean`` becomes NaN.
-            simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
+            simple_length_normalization: True to make ``normalize_length`` scale vectors to the length ``sqrt(dim)``.
 
         Returns:
             (..., dim): mapped vectors. They are computed in float64, and rounded if ``vectors`` are float32.

@@ -81,7 +81,7 @@ class PldaStatistics:
 
     @property
     def dim(self) -> int:
-        """Number of dimensions of the vectors; 0 before the first vector."""
+        """Number of dimensions of the vectors, or 0 before the first vector."""
         return len(self._scatter)
 
     def add_speaker(self, vectors: Array) -> None:
@@ -97,7 +97,7 @@ class PldaStatistics:
         self.num_vectors += len(doubles)
 
     def check_counts(self) -> None:
-        """Raise FormatError for at most ``dim`` vectors, only one speaker, or no speaker with several vectors."""
+        """Raise FormatError for ``dim`` or fewer vectors, a single speaker, or only speakers with a single vector."""
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
@@ -113,7 +113,7 @@ class PldaStatistics:
         """Return ``mean``, ``transform`` and ``psi`` of a :class:`io_ark.models.plda.Plda`.
 
         The model is estimated with ``num_em_iters`` iterations of the EM algorithm. ``mean`` is the mean of the
-        speakers' means. Raise FormatError if :meth:`check_counts` raises it, or if a covariance matrix is singular.
+        speakers' means. Raise FormatError for too few vectors (see :meth:`check_counts`) or a singular covariance.
         """
         self.check_counts()
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}

@@ -211,9 +211,9 @@ class BlockLoader:
         return None if scanned is None else scanned.block
 
     def _load_objects(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        """Read the objects at increasing ``offsets`` of a file. ``keys`` has the key of each object.
+        """Read the objects at increasing ``offsets`` of a file, or only the first few. ``keys`` has the key of each.
 
-        All offsets lie within ``size`` bytes. Return None if the codec has to read the first object.
+        All offsets are less than ``size`` bytes after the first. Return None if the codec has to read the first object.
         """
         # A scan of one object, or of objects that are large or far apart, would save no time.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:

@@ -21,7 +21,7 @@ JOIN_SECONDS_INTERRUPTED = 0.1  # The same after a KeyboardInterrupt, when the p
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterator over the entries of a generator that runs in a thread. It raises an exception of the generator last.
+    """Iterator over the entries of a generator that runs in a thread. An exception in the generator is raised last.
 
     The thread refers only to the queues and to the generator ``entries``, which must not refer to the owner of this
     object, so the thread ends when this object is closed or deleted. The queues are SimpleQueues, which a finalizer may

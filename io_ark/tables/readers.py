@@ -64,7 +64,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Make later reads raise the ArkError ``error``, or else an OpenError. Only the first call has an effect."""
+        """Make later reads raise ``error`` if it is an ArkError, else an OpenError. Later calls do nothing."""
         if self._error is None:
             open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
@@ -277,7 +277,7 @@ class _State:
     form: _Form = "keys"  # Form in which the caller iterates over the table.
 
     def record_skip(self, warning: str, consequence: str) -> None:
-        """Count a skipped object, and log ``warning`` with the ``consequence``, such as "skipped", and the reason."""
+        """Count a skipped object. Log ``warning`` and the ``consequence`` of the option ``p``, such as "skipped"."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
 

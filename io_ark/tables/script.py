@@ -103,7 +103,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the number of bytes before the blank lines at the end, or ``len(data)`` if all lines are blank."""
+    """Return how many bytes of ``data`` precede the blank lines at its end, or ``len(data)`` if all lines are blank."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -404,7 +404,7 @@ class Script(Mapping[str, str]):
                               file=self.name)  # fmt: skip
 
     def _get_index(self) -> Indices:
-        """Return the sorted index (lines,): the upper 32 bits of the hash of each key, and 32 bits with its line."""
+        """Return the sorted index (lines,). An element has the upper 32 bits of a key's hash, then its line number."""
         if self._sorted_index is None:
             if len(self) >= 2**32:
                 raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)

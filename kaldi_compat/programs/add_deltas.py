@@ -19,5 +19,5 @@ class Options(DeltaOptions, TruncateOptions):
 
 @program("add-deltas", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Append deltas to a table of features. As in Kaldi, the status is 0 even for an empty table."""
+    """Append deltas to a table of features. As in Kaldi, the exit status is 0 even for an empty table."""
     return append_columns(options, source, target, lambda feats, bounds: append_deltas(feats, bounds, options))

@@ -19,5 +19,5 @@ class Options(ShiftedDeltaOptions, TruncateOptions):
 
 @program("add-deltas-sdc", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Append shifted deltas to a table of features. As in Kaldi, the status is 0 even for an empty table."""
+    """Append shifted deltas to a table of features. As in Kaldi, the exit status is 0 even for an empty table."""
     return append_columns(options, source, target, lambda feats, bounds: append_shifted_deltas(feats, bounds, options))

@@ -16,7 +16,7 @@ e.g.:  ali-to-pdf final.mdl "ark:gunzip -c ali.1.gz |" ark,t:-
 
 @program("ali-to-pdf", USAGE)
 def main(options: NoOptions, model: str, source: str, target: str) -> int:
-    """Convert the transition-ids of alignments to pdfs. As in Kaldi, the status is 0 even for an empty table."""
+    """Convert the transition-ids of alignments to pdfs. As in Kaldi, the exit status is 0 even for an empty table."""
     transitions = io_ark.load(model, kind="transition-model")
 
     def convert_to_pdfs(block: ArrayBlock) -> ArrayBlock:

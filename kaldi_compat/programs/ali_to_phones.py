@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("ali-to-phones", USAGE, Options)
 def main(options: Options, model: str, source: str, target: str) -> int:
-    """Convert alignments to phones. As in Kaldi, the status is 0 even for an empty table."""
+    """Convert alignments to phones. As in Kaldi, the exit status is 0 even for an empty table."""
     transitions = io_ark.load(model, kind="transition-model")
     with Tables() as tables:
         blocks = tables.read("int-vector", source)

@@ -54,5 +54,5 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector], warning: str = EM
     if feats.size == 0:
         raise Skip(warning.format(key))
     if len({len(vector) for vector in vectors}) > 1:
-        raise Skip  # Asks the caller to split the block.
+        raise Skip  # An empty Skip asks the caller to split the block.
     return block.with_rows(columns.append_vectors(feats, block.compute_row_bounds(), np.stack(vectors)))

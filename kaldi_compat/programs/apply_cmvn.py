@@ -63,7 +63,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             """Normalize a block with the statistics of its entries, and warn about statistics that are not finite."""
             statistics = global_statistics if table is None else table.require_values(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
-                raise Skip  # Asks the caller to split the block.
+                raise Skip  # An empty Skip asks the caller to split the block.
             used_statistics = replace_statistics(np.stack(statistics), skipped_dims)
             used_sums = used_statistics[:, : 1 + options.norm_vars]  # Without norm_vars, sums of squares are not used.
             if not np.isfinite(used_sums.sum()):

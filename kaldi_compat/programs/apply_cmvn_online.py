@@ -46,7 +46,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
     @cache
     def make_normalizer() -> OnlineCmvn:
-        """Check the options and make the normalizer, once. As in Kaldi, this happens at the first utterance."""
+        """Check the options and create the normalizer on the first call. As in Kaldi, this is the first utterance."""
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 

@@ -91,7 +91,7 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
 
     Raises:
         Skip: the second table lacks an utterance, the dimensions differ, or the features are empty.
-        FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
+        FeatureError: the features of an utterance differ in number of frames, so that Kaldi's program aborts.
     """
     others = table.require_values(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.decode_keys()

@@ -35,7 +35,7 @@ class Options(FileOptions):
 
 @program("compose-transforms", USAGE, Options)
 def main(options: Options, a: str, b: str, target: str) -> int:
-    """Compose transforms of two files or tables. For tables, the status is 0 even without any output, as in Kaldi."""
+    """Compose transforms of two files or tables. As in Kaldi, the exit status for tables is 0 even without output."""
     a_is_table, b_is_table = io_ark.is_table_rspecifier(a), io_ark.is_table_rspecifier(b)
     if options.utt2spk and not (a_is_table and b_is_table):
         raise OptionError(
@@ -49,7 +49,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         speakers = tables.open_lookup("token", options.utt2spk) if options.utt2spk else None
         writer = tables.write("matrix", target)
         if a_is_table:
-            blocks = tables.read("matrix", a, lambda key: has_b(key), 0)
+            blocks = tables.read("matrix", a, lambda key: has_b(key), size=0)
             find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
@@ -124,14 +124,14 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
-    """Multiply the transforms of two files and write the product. The status is 1 if a transform is empty, else 0."""
-    first, second = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
-    if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
+    """Write the product of file ``a``, applied last, and file ``b``. The exit status is 1 if one is empty, else 0."""
+    left, right = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
+    if not options.b_is_affine and left.shape == right.shape and left.shape[1] == left.shape[0] + 1:
         logger.warning(
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        result = compose_entries(ArrayBlock.from_arrays(["transform"], [first]), first[None], second, options)
+        result = compose_entries(ArrayBlock.from_arrays(["transform"], [left]), left[None], right, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1

@@ -41,7 +41,7 @@ def main(options: Options, source: str, target: str) -> int:
     track: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
     def compute_features(result: Any) -> ArrayBlock:
-        """Compute features from a result of ``track``. The main thread does this, and draws the noise in order."""
+        """Compute features from a result of ``track``. The main thread calls this, so noise is drawn in order."""
         if options.simulate_first_pass_online:
             keys, analyses = result
             return ArrayBlock.from_arrays(

@@ -88,7 +88,7 @@ def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
 
 @dataclass
 class CallBlock:
-    """Utterances of calls whose features have one dimension, to be computed together."""
+    """Utterances of calls whose features have the same dimension, so that they can be computed together."""
 
     keys: list[str] = field(default_factory=list)
     feats: list[Matrix] = field(default_factory=list)

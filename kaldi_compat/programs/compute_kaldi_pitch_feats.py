@@ -33,11 +33,11 @@ LOG_EVERY = 50
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio, and return the exit status."""
-    function = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
+    track = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)
         audio = read_audio(tables.compute_ahead(blocks), options)
-        return write_pitch(tables.map_in_threads(function, audio), writer).status
+        return write_pitch(tables.map_in_threads(track, audio), writer).status
 
 
 def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
@@ -75,7 +75,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Search for each utterance's pitch with the first and the final energy estimate. Return keys and results."""
+    """Search for each utterance's pitch with the first and the final energy estimate. Return keys and analyses."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.decode_keys(), [
         Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges

@@ -23,7 +23,7 @@ class Options(VadOptions):
 
 @program("compute-vad", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Detect the voiced frames of a table. The status is 0 if an utterance has a voiced frame, otherwise 1."""
+    """Detect the voiced frames of a table. The exit status is 0 if an utterance has a voiced frame, otherwise 1."""
     num_frames = num_voiced_frames = num_voiced_utts = num_unvoiced_utts = 0
 
     def detect_voiced_frames(block: ArrayBlock) -> ArrayBlock:

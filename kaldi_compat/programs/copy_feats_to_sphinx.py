@@ -23,4 +23,5 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
+    """Write a Sphinx file for each matrix of a table, and return the exit status."""
     return write_files(options, source, "Sphinx", partial(encode_sphinx_block, big_endian=False))

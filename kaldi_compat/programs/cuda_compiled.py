@@ -17,7 +17,7 @@ class CudaCompiled(Program):
     """Returns status 1, as Kaldi's program without CUDA does. With arguments, it also prints the usage."""
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Print the usage if ``argv`` has words. Return the status 1. Without ``argv``, use ``sys.argv``, and exit."""
+        """Return the exit status 1. Print the usage if ``argv`` has words. By default, use ``sys.argv`` and exit."""
         if argv is None:
             return super().__call__()
         if argv:

@@ -65,7 +65,7 @@ class Options(BaseOptions):
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
-    """Write the features of each segment. The status is 0 if at least one segment is written, otherwise 255."""
+    """Write the features of each segment. The exit status is 0 if at least one segment is written, else 255."""
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.open_lookup("matrix", source)

@@ -22,7 +22,7 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 
 @program("extract-segments", USAGE, SegmentOptions)
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
-    """Write the audio of each segment. As in Kaldi, the status is 0 even if no segment is written."""
+    """Write the audio of each segment. As in Kaldi, the exit status is 0 even if no segment is written."""
     with Tables() as tables:
         recordings, writer = tables.open_lookup("wave", source), tables.write("wave", target)
         # Consecutive segments of a recording share one look-up. With the option "o", each segment looks it up.

@@ -27,7 +27,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
     if io_ark.is_table_wspecifier(target):
         convert_table(lambda block: block.with_numbers(block.shapes[:, 1]), codec, source, target, kind_out="int")
         return 0
-    refuse_overwriting(target, [source])  # The output is opened too late to detect this.
+    refuse_overwriting(target, [source])  # The output is opened too late to notice an overwritten input.
     with Tables() as tables:
         blocks = tables.read(codec, source)
         try:

@@ -23,9 +23,9 @@ e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark
 
 @program("get-post-on-ali", USAGE)
 def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
-    """Write the weight of each frame's aligned integer. As in Kaldi, the status is 0 even for an empty table."""
+    """Write the weight of each frame's aligned integer. As in Kaldi, the exit status is 0 even for an empty table."""
     with Tables() as tables:
-        blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), 0)
+        blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), size=0)
         table, writer = tables.open_lookup("int-vector", alignments), tables.write("vector", target)
         counts = map_table(
             blocks, writer, lambda block: look_up_weights(block, table.require_values(block, lambda key: ""))
@@ -44,7 +44,7 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
     each utterance.
 
     Raises:
-        FeatureError: the numbers of frames differ.
+        FeatureError: the posteriors and the alignment of an utterance differ in number of frames.
     """
     lengths = list(map(len, alignments))
     if lengths != block.frames.tolist():

@@ -27,7 +27,7 @@ See also: ivector-plda-scoring
 
 @program("ivector-compute-dot-products", USAGE)
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
-    """Score trials, which pair a key of the table ``first`` with a key of the table ``second``. Return the status."""
+    """Score trials, which pair keys of the tables ``first`` and ``second``, and return the exit status."""
     with Tables() as tables:
         finders = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"
@@ -40,7 +40,7 @@ def make_finder(table: LookupReader[Vector]) -> Find:
     """Make a function that looks up the vectors of keys in a table."""
 
     def find_vectors(keys: Sequence[str]) -> Iterator[Vector | None]:
-        """Yield the vector of each key, or None. Look up keys one by one, so that errors occur in Kaldi's order."""
+        """Yield each key's vector, or None if the table lacks it. Look up keys singly, for Kaldi's order of errors."""
         table.prefetch(keys)
         for key in keys:
             yield table.find_values([key])[0]

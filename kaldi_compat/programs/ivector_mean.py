@@ -36,7 +36,7 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Write the mean of a table (two arguments), or the mean of each speaker (with ``target``). Return the status."""
+    """Write the mean of a table or, with ``target``, the mean of each speaker. Return the exit status."""
     if target is None:
         return average_table(options, first, second)
     return average_speakers(first, second, target, counts_target)
@@ -64,7 +64,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
-            """Return the mean vector (dim,) of a speaker. Write the number of vectors on request, and update totals."""
+            """Return the mean vector (dim,) of a speaker. Update totals, and write the vector count if requested."""
             nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             num_present += len(vectors)

@@ -25,7 +25,7 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Scale a table of vectors (with --normalize=false, copy it), log the mean length ratio, and return the status."""
+    """Scale a table of vectors or, with --normalize=false, copy it. Log length ratios, and return the exit status."""
     ratios: list[float] = []
 
     def normalize_vectors(block: ArrayBlock) -> ArrayBlock:

@@ -28,7 +28,7 @@ class Options(BaseOptions):
 
 @program("ivector-subtract-global-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, last_target: str | None = None) -> int:
-    """Subtract a mean from a table of vectors: the mean in a file, or the table's mean unless --subtract-mean=false."""
+    """Subtract the mean in a file, or by default the mean of the table, from vectors. Return the exit status."""
     source, target = (first, second) if last_target is None else (second, last_target)
     # The mean of a file is subtracted in single precision, the mean of the table in double precision.
     global_mean = None if last_target is None else io_ark.load(first, kind="vector")

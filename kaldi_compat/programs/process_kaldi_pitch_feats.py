@@ -34,7 +34,7 @@ def main(options: Options, source: str, target: str) -> int:
     random = KaldiRandom(options.srand)
 
     def process_block(block: ArrayBlock) -> Block:
-        """Compute pitch features from the tracks of a block, one by one unless all pitches are positive."""
+        """Compute features from the tracks of a block, singly unless all pitches are positive. Keep empty tracks."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             return block

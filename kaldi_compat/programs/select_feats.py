@@ -25,7 +25,7 @@ PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # An index or a r
 
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
-    """Select columns of each utterance. The status is 0. Raise OptionError if the first utterance lacks a column."""
+    """Select columns, and return the exit status 0. Raise OptionError if the first utterance lacks a column."""
     with Tables() as tables:
         blocks = tables.read("matrix", source)
         first = next(blocks, None)

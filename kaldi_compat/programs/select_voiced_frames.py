@@ -24,7 +24,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
         blocks, activity_table = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select_frames(block: ArrayBlock) -> ArrayBlock:
-            """Return a block of the frames with activity 1. Raise Skip if all activities of an utterance are 0."""
+            """Keep frames with activity 1. Raise Skip for empty features and missing, mismatched or zero activities."""
             feats, (key, *_) = stack_rows(block), block.decode_keys()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")

@@ -17,7 +17,7 @@ e.g.:  splice-feats scp:feats.scp ark:-
 
 @program("splice-feats", USAGE, SpliceOptions)
 def main(options: SpliceOptions, source: str, target: str) -> int:
-    """Concatenate each frame of a table with its neighbors. As in Kaldi, the status is 0 even for an empty table."""
+    """Concatenate each frame of a table with its neighbors. As in Kaldi, the exit status is always 0."""
 
     def splice_frames(block: ArrayBlock) -> ArrayBlock:
         """Concatenate the frames of a block with their neighbors in the same utterance."""

@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the first entries (status 0, as in Kaldi), or the entries that a list includes or does not exclude."""
+    """Copy the first entries (exit status 0, as in Kaldi), or the entries that a list includes or does not exclude."""
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):

@@ -40,7 +40,7 @@ class LogDeterminants:
 
     num_frames: int = 0  # Number of frames of the transforms added so far.
     total: float = 0.0  # Sum of the log determinants over these frames.
-    is_pseudo: bool | None = None  # True if the first transform reduces the dimension.
+    is_pseudo: bool | None = None  # True if the first transform reduces the dimension. None before it.
     last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
 
     def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
@@ -104,7 +104,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(describe_mismatch(block.decode_keys()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
-                raise Skip  # Asks the caller to split the block.
+                raise Skip  # An empty Skip asks the caller to split the block.
             for matrix, num_frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
                 logdets.add_transform(matrix, dim, num_frames)
             if table is None:
