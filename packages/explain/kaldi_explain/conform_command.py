@@ -270,7 +270,7 @@ def find_error(text: str) -> str:
 
 
 def _read_result(vector: Vector, output_file: Path, hint: str) -> Result:
-    """Grade the ``.npy`` file that a program wrote for a vector. If it cannot be read, ``hint`` ends the reason."""
+    """Grade the ``.npy`` file of a vector. If it cannot be read, the grade is "failed", and the reason has ``hint``."""
     try:
         return grade(vector, load_npy(output_file))
     except Exception as error:  # A damaged file may raise any error.

@@ -84,9 +84,9 @@ def find_deviations(comparison: Comparison) -> Deviations:
     """Find the frames, columns and single values of an array that differ from the features, and the reasons.
 
     A compared value is wrong if it differs by more than ``comparison.limit``. A column is mostly wrong if its values in
-    over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values are wrong, without the mostly
-    wrong columns. A column is wrong if over 25% of its compared values are wrong, without the wrong frames. If over 75%
-    of the frames are wrong, or over 75% of the columns are mostly wrong, the result is "most frames" without a reason.
+    over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values outside these columns are
+    wrong. A column is wrong if over 25% of its compared values outside the wrong frames are wrong. If over 75% of the
+    frames are wrong, or over 75% of the columns are mostly wrong, the result is "most frames" without a reason.
     """
     compared, max_share = ~comparison.ignored, THRESHOLDS.few_places
     compared[comparison.padding] = False
@@ -111,7 +111,7 @@ def find_deviations(comparison: Comparison) -> Deviations:
 
 
 def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> tuple[list[str], Indices, EdgeShifts]:
-    """Return descriptions of wrong frames with a reason, other wrong frames, and :attr:`Deviations.edge_shifts`.
+    """Return descriptions of wrong frames with a reason, indices of the others, and :attr:`Deviations.edge_shifts`.
 
     Only the columns in the mask ``columns`` are compared.
     """
@@ -157,7 +157,7 @@ def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[D
 
 
 def _describe_offset(comparison: Comparison, difference: Doubles) -> str:
-    """Return "plus 1", for example, if no difference (n,) is over ``comparison.limit`` from the median, or else ""."""
+    """Return a description such as "plus 1" if a difference (n,) is constant up to ``comparison.limit``, or ""."""
     constant = float(np.median(difference))
     is_constant = (np.abs(difference - constant) <= comparison.limit).all()
     return f"{'plus' if constant > 0 else 'minus'} {abs(constant):.4g}" if is_constant else ""
@@ -254,7 +254,10 @@ def _describe_copies(copies: Pairs) -> Iterator[str]:
 
 
 def _explain_columns(comparison: Comparison, wrong_columns: Indices, rows: Mask) -> tuple[list[str], Indices]:
-    """Return descriptions of wrong columns with a reason, and other columns. Compare frames in the mask ``rows``."""
+    """Return descriptions of wrong columns with a reason, and indices of the others.
+
+    Only the frames in the mask ``rows`` are compared.
+    """
     values, features = comparison.values[rows], comparison.aligned_features[rows]
     groups = _group_places(wrong_columns, lambda column: _describe_column(comparison, column, values, features))
     other_columns, first = np.array(groups.pop("", []), int), comparison.first_column

@@ -111,13 +111,12 @@ class Explanation:
         if self.in_time or self.is_certain:
             return ""
         if self.is_slow:
-            return (
-                f" (the search stopped after {THRESHOLDS.seconds:g} s of processor time: try again on an idle machine)"
-            )
+            limit = f"{THRESHOLDS.seconds:g} s of processor time"
+            return f" (the search stopped after {limit}: try again on an idle machine)"
         return " (the search stopped at its limit of work, before it had tried all options)"
 
     def __str__(self) -> str:
-        """Return one line: the cause and the largest difference. Unless explained, it begins with the verdict."""
+        """Return one line: the verdict unless it is "explained", the cause, the largest difference, and any advice."""
         if self.is_exact:
             description = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"

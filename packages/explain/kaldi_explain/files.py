@@ -20,7 +20,7 @@ MAX_LISTED_ARRAYS = 5  # Number of names of arrays that a message lists, to stay
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return an array unchanged, or read features from a named file. Raise FeatureError if it is a recording."""
+    """Return an array unchanged, or read features from a named file. Raise FeatureError for the name of a recording."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)

@@ -270,7 +270,7 @@ class Finder:
         """Return the attempts, by ascending cost, with which ``searches`` begin in ``sources``.
 
         Timings in whole sources are tried first. Timings in parts of a source are tried only if no timing in the whole
-        source has a score above ``certain``. Also update the best score, which :meth:`_reorder_stages` uses.
+        source has a score above ``certain``. Also update the best score for :meth:`_reorder_stages`.
         """
         pairs = self._list_pairs(searches, sources, certain)
         self._best_timing_score = max([self._best_timing_score, *(pair.score for pair in pairs)])
@@ -342,7 +342,8 @@ class Finder:
     def _improve_starts(self) -> Iterator[Attempt]:
         """Yield the best starts with improved options.
 
-        If one of the arrangements that are not plain is near the array, also try its candidate in the others.
+        If one is near the array in an arrangement that is not plain, also try its candidate in all other arrangements
+        that are not plain.
         """
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
@@ -352,7 +353,7 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Try a candidate in all other searches without a plain arrangement, at the best of 16 nearby first frames."""
+        """Yield the candidate in all other searches without a plain arrangement, at the best of 16 first frames."""
         start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -361,7 +362,7 @@ class Finder:
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield the two best starts and the best attempt with fitted numeric options, and then with all improved."""
+        """Yield the two best starts and the best attempt with fitted numbers, and again after improving all options."""
         for attempt in [*self.starts[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -563,10 +564,10 @@ def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate]
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield an attempt's candidate with a usual framing: the first frame has its place without an ``offset``.
+    """Yield an attempt's candidate with its frames at usual positions: those without an ``offset``.
 
-    The array's first row begins at the same sample as before. If no usual framing has a frame there, yield up to three
-    candidates for parts of the audio in which a usual framing has one.
+    The array's first row begins at the same sample as before. If frames at usual positions do not begin there, yield up
+    to three candidates for parts of the audio in which one does.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:

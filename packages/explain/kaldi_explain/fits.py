@@ -113,9 +113,9 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
     """Describe the limits (low, high) that features ``mapped`` by a map exceed by more than a tolerance.
 
-    Return "" if they exceed none. ``features`` are the features before the map, in the shape of ``mapped``, which are
-    assumed to be natural logarithms. A lower limit that is then 80 dB below the largest mapped feature is described as
-    such, because ``top_db`` of librosa sets this limit.
+    Return "" if they exceed none. ``features`` are the features before the map, in the same shape. If these are natural
+    logarithms, a lower limit 80 dB below the largest mapped feature is described as such, because ``top_db`` of librosa
+    sets this limit.
     """
     (low, high), descriptions = limits, []
     is_below = low - mapped > tolerance
@@ -202,7 +202,7 @@ def _list_maps(
 
 
 def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
-    """Yield maps that add a number, or apply one of the straight ``LINES``, and fit the points ``x``, ``y`` (n,)."""
+    """Yield maps that add a number to features, or apply one of the ``LINES``, fitted to points ``x``, ``y`` (n,)."""
     offset = float(np.median(y - x))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
     for slope, fixed_offset, name in LINES:
@@ -219,7 +219,7 @@ def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
 def _list_column_lines(
     features: Doubles, x: Doubles, y: Doubles, is_inside: npt.NDArray[np.bool_], columns: npt.NDArray[Any]
 ) -> Iterator[Map]:
-    """Yield maps of features (frames, columns) with an offset for each column, and one with a slope for each as well.
+    """Yield maps that add a fitted number to each column of features (frames, columns), and one that also scales it.
 
     The numbers are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the
     cells of the mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of
@@ -240,7 +240,7 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     """Yield maps that subtract a mean from features (frames, columns), or also divide by a standard deviation.
 
     The mean and the standard deviation are those of each column, or of all values, of the array ``sample`` (any number
-    of frames, columns). Unless ``sample`` is the object ``features``, descriptions name its number of frames.
+    of frames, columns). Unless ``sample`` is ``features`` itself, the descriptions name its number of frames.
     """
     source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
@@ -296,14 +296,14 @@ def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tupl
 
 
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
-    """Return the shift at which frames ``i + shift`` of ``features`` and ``i`` of ``target`` agree best.
+    """Return the ``shift`` at which ``features[i + shift]`` and ``target[i]`` agree best for all overlapping frames.
 
     It differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, return the one nearest to
     ``expected_shift``.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
-        """Return the distance of the overlapping frames, and the distance of the shift from ``expected_shift``."""
+        """Return the distance of the overlapping frames, and how far ``shift`` is from ``expected_shift``."""
         a, b = select_common_frames(features, target, shift)
         # A straight line fits one common frame exactly, so fewer than two frames count as the largest distance.
         return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0), abs(shift - expected_shift)
@@ -312,13 +312,13 @@ def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0,
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe how many frames are too many, or missing if a count is negative, at the "start" and the "end"."""
+    """Describe ``counts`` of additional frames at the "start" and the "end". Negative counts are missing frames."""
     return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
             for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlations (target columns, feature columns) of all pairs of columns, 0 for constant columns."""
+    """Return the correlations (target columns, feature columns) of all pairs of columns, with 0 for constant ones."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         norms = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
@@ -326,10 +326,9 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of ``target`` the index of the most similar column of ``features``.
+    """Return for each column of ``target`` the index of the column of ``features`` that it was made from.
 
-    A positive scale and an offset must convert one to the other. Return None if this is not so for a column of
-    ``target``.
+    A positive scale and an offset convert one to the other. Return None if a column of ``target`` has no such column.
     """
     correlations = compute_correlations(features, target)
     best = correlations.argmax(1)

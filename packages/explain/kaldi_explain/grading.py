@@ -163,7 +163,7 @@ class Scorecard:
         return counts
 
     def __str__(self) -> str:
-        """Return the table of :meth:`counts`, and lines for the causes, the first failures and missing support."""
+        """Return the table of :meth:`counts`, followed by lines for causes, failures and unsupported vectors."""
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
         titles = {result.vector.level: result.vector.title for result in self.results}
         for level, counts in sorted(self.counts().items()):
@@ -296,7 +296,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
-    """Return ``kit``, or if it is None, the folder of the installed package or else of the kit in this checkout.
+    """Return ``kit`` as a path. If it is None, return the installed kit, or else the kit in this checkout.
 
     Raise FeatureError if the folder does not exist, or is not a conformance kit.
     """
@@ -319,7 +319,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
     files: dict[str, Array] = {}  # Maps names of .npy files to their contents, arrays of one dimension.
 
     def read_array(location: dict[str, Any]) -> Array:
-        """Return the array at a ``location``: a "file", an "offset" in elements, and a "shape"."""
+        """Read an array from its ``location``: a "file", an "offset" in elements, and a "shape"."""
         name = Path(location["file"]).name
         if name not in files:
             files[name] = load_npy(folder / name)
