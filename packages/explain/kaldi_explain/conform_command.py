@@ -179,20 +179,18 @@ def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, t
     return [Result(vector, "failed", description) if status else _read_result(vector, output, description)]
 
 
-def _grade_batch(
-    vectors: Sequence[Vector], output_files: Sequence[Path], status: int, description: str
-) -> list[Result]:
-    """Grade the ``output_files`` that a program should have written in one run, one file for each vector.
+def _grade_batch(vectors: Sequence[Vector], files: Sequence[Path], status: int, description: str) -> list[Result]:
+    """Grade the output ``files`` that a program should have written in one run, one file for each vector.
 
     A vector without a file is "not supported" if the exit status ``status`` is 0, or else "failed". ``description``,
     which tells how the program ended, is part of the reason why a vector failed.
     """
-    has_output = [file.exists() for file in output_files]
+    has_output = [file.exists() for file in files]
     reason = "" if any(has_output) else f"the program wrote no file{description}"
     missing_grade, missing_reason = ("failed", description) if status else ("not supported", reason)
     return [
         _read_result(vector, file, description) if exists else Result(vector, missing_grade, missing_reason)
-        for vector, file, exists in zip(vectors, output_files, has_output, strict=True)
+        for vector, file, exists in zip(vectors, files, has_output, strict=True)
     ]
 
 

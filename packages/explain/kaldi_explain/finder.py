@@ -147,6 +147,7 @@ class Finder:
         self._sources, self._recording, self._get_tolerance, self.budget = sources, recording, get_tolerance, budget
         self._unit = 1 / max(source.full_scale for source in sources)  # Scales the samples to -1 to 1.
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
+        self._plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         # Settled candidates by key. None stands for a candidate that cannot be compared with the array.
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
@@ -265,7 +266,7 @@ class Finder:
         return self._settled[key]
 
     def _begin_searches(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, certain: float = THRESHOLDS.certain
+        self, searches: list[Search], sources: Sequence[AudioSource], *, certain: float = THRESHOLDS.certain
     ) -> list[Attempt]:
         """Return the attempts, by ascending cost, with which ``searches`` begin in ``sources``.
 
@@ -277,9 +278,7 @@ class Finder:
         pairs.sort(key=lambda pair: (not any(timing.is_whole for timing in pair.timings), -pair.score))
         return self._list_starts(pairs)
 
-    def _list_pairs(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], certain: float | None
-    ) -> list[Pair]:
+    def _list_pairs(self, searches: list[Search], sources: Sequence[AudioSource], certain: float | None) -> list[Pair]:
         """Return all pairs of a search and a source that have a timing, until the budget of the stage ends.
 
         Timings in parts of a source are added if no timing in the whole source has a score above ``certain``. If
@@ -329,8 +328,7 @@ class Finder:
 
         After each trial, add its starts to :attr:`starts`, and yield the two of all starts with the lowest costs.
         """
-        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
+        reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in self._plain_sheets]
         # A score is never above 1, so the second trial considers parts of the audio in any case.
         trials = ((THRESHOLDS.likely, reversed_searches, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0))
         for min_score, searches, certain in trials:
@@ -375,8 +373,7 @@ class Finder:
         Attempts must cost less than all earlier attempts. Nothing is tried if the lowest cost is already small.
         """
         lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
-        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        for sheet in plain_sheets if lowest_cost > THRESHOLDS.close else ():
+        for sheet in self._plain_sheets if lowest_cost > THRESHOLDS.close else ():
             column_indices = np.arange(sheet.values.shape[1])
             for part in _list_column_parts(len(column_indices)):
                 columns = np.isin(column_indices, column_indices[part]) & sheet.columns
@@ -424,8 +421,7 @@ class Finder:
         # deltas would therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
-        plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
-        plain_sheets = [sheet for sheet in plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
+        sheets = [sheet for sheet in self._plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
         starts = list[Attempt]()
 
         def make_search(sheet: Sheet, order: int, window: int) -> Search:
@@ -434,7 +430,7 @@ class Finder:
             return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
         for order in (1, 2):
-            searches = [make_search(sheet, order, 2) for sheet in plain_sheets]
+            searches = [make_search(sheet, order, 2) for sheet in sheets]
             starts = sorted([*starts, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from starts[:1]
         for start in (start for start in starts[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
@@ -570,11 +566,9 @@ def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
     to three candidates for parts of the audio in which one does.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
-    if not candidate.offset:
-        yield candidate
-        return
-    if usual := candidate.list_same_framings():
-        yield usual[0]
+    usual = candidate.list_same_framings()[:1] if candidate.offset else [candidate]
+    yield from usual
+    if usual:
         return
     frame_count = len(sheet.values) * sheet.arrangement.stride
     for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
