@@ -1,4 +1,7 @@
-"""The command ``kaldi-compat conform``: run a program in any language over the conformance kit."""
+"""The command ``kaldi-compat conform``: run a program in any language over the conformance kit.
+
+The kit is a set of test vectors. A *vector* is an input, options, and the output of Kaldi.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ from kaldi_explain.grading import vectors as load_vectors
 UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not support the options of a vector.
 TIMEOUT_STATUS = 1  # Status that stands for a program that was killed because it exceeded the time limit.
 TIME_LIMIT_S = 60.0  # Default time limit for one run of the program, in seconds.
-MAX_TIMEOUTS = 3  # Number of consecutive vectors over the time limit after which the program is not run again.
+MAX_TIMEOUTS = 3  # Number of consecutive runs that exceed the time limit after which the program is not run again.
 # Number of bytes at the end of standard error that are read, because a faulty program may write without end.
 MAX_ERROR_BYTES = 100_000
 MAX_QUOTED_CHARACTERS = 300  # Number of characters of standard error that a message quotes at most, to stay readable.
-TOO_LONG = "it ran longer than"  # Beginning of the reason of a failure by the time limit.
+TOO_LONG = "it ran longer than"  # Beginning of the reason of a failure if the program exceeded the time limit.
 BATCH_PLACEHOLDER = "{list.json}"  # A command with this placeholder runs once for all vectors.
 # Matches lines that name an error: "ValueError: ..." of Python, "panic: ..." of Go, "fatal: ..." of C programs.
 NAMES_ERROR = re.compile(r"(Error|Exception)\b|^panic:|panicked at|\b(error|fatal)\b *:", re.IGNORECASE)
@@ -51,10 +54,10 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat conform``, and return the exit status. ``argv`` replaces the arguments after ``conform``.
+    """Run ``kaldi-compat conform`` with the arguments ``argv``, by default ``sys.argv[2:]``. Return the exit status.
 
-    The status is 0 if the program supports at least one vector and passes all that it supports, 1 if not, 2 for
-    invalid arguments, and 255 for another error.
+    The status is 0 if the tested program supports at least one vector and passes all vectors that it supports, 1 if it
+    does not, 2 for invalid arguments, and 255 for any other error.
     """
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
@@ -64,7 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         card = conform_command(arguments.command, level=level, kit=kit, timeout=timeout)
         print(card)
         if arguments.json:
-            _write_text(arguments.json, card.as_json() + "\n")
+            try:
+                Path(arguments.json).write_text(card.as_json() + "\n")
+            except OSError as error:
+                raise FeatureError(f"cannot write {arguments.json}: {error.strerror}") from None
     except SystemExit as end:  # argparse raises this after --help and for a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, ArkError, OSError) as error:
@@ -82,14 +88,6 @@ def _make_parser() -> Parser:
     parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=timeout_help)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
     return parser
-
-
-def _write_text(path: str, text: str) -> None:
-    """Write ``text`` to the file ``path``. Raise :class:`FeatureError` if the file cannot be written."""
-    try:
-        Path(path).write_text(text)
-    except OSError as error:
-        raise FeatureError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _parse_levels(text: str) -> list[int]:
@@ -110,8 +108,8 @@ def conform_command(
     """Run a program over the conformance kit, like ``kaldi-compat conform``.
 
     The program runs once for each vector. It reads the input and the options from files, and writes its result to a
-    ``.npy`` file. It ends with status 77 for a vector that it does not support. After three consecutive vectors over
-    the time limit, the program is not run again, and the remaining vectors fail.
+    ``.npy`` file. It ends with status 77 for a vector that it does not support. After it has exceeded the time limit on
+    three consecutive vectors, it is not run again, and the remaining vectors fail.
 
     Args:
         command: the program and its arguments, in which paths replace the placeholders ``{audio}``, ``{options.json}``
@@ -123,7 +121,7 @@ def conform_command(
         timeout: time limit in seconds for each run of the program.
 
     Returns:
-        The scorecard, with the mistakes that wrong results have in common.
+        The scorecard, including the mistakes that wrong results have in common.
 
     Raises:
         OptionError: the command has no output file, a level does not exist, or the time limit is not positive.
@@ -145,24 +143,23 @@ def conform_command(
 def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once for each vector, and return the results in the order of the vectors.
 
-    Stop after ``MAX_TIMEOUTS`` consecutive vectors over the time limit ``timeout`` in seconds. The remaining vectors
-    fail. Inputs and outputs of the program are files in ``folder``.
+    After the program has exceeded ``timeout`` seconds on ``MAX_TIMEOUTS`` consecutive vectors, do not run it again: the
+    remaining vectors fail. Files of the program are written to ``folder``.
     """
     results: list[Result] = []
     for vector in vectors:
         last_results = results[-MAX_TIMEOUTS:]
         if len(last_results) == MAX_TIMEOUTS and all(result.why.startswith(TOO_LONG) for result in last_results):
-            reason = f"not run: the {MAX_TIMEOUTS} vectors before ran longer than {timeout:g} s"
+            reason = f"not run, because the program exceeded {timeout:g} s on the previous {MAX_TIMEOUTS} vectors"
             return results + [Result(remaining, "failed", reason) for remaining in vectors[len(results) :]]
         results += _run_once(command, [vector], folder, timeout)
     return results
 
 
 def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once, and return the results of all ``vectors`` in their order.
+    """Run a program once for all ``vectors``, for at most ``timeout`` seconds, and return the results in their order.
 
-    Pass a single vector if the command has no {list.json}. Inputs and outputs of the program are files in ``folder``.
-    ``timeout`` is the time limit in seconds.
+    Only a command with {list.json} accepts more than one vector. Files of the program are written to ``folder``.
     """
     output_files = [folder / f"{vector.id}.out.npy" for vector in vectors]
     requests: list[dict[str, Any]] = [
@@ -182,25 +179,23 @@ def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, t
     return [Result(vector, "failed", description) if status else _read_result(vector, output, description)]
 
 
-def _grade_batch(
-    vectors: Sequence[Vector], output_files: Sequence[Path], status: int, description: str
-) -> list[Result]:
-    """Return the results of vectors for which a program ran once and should have written the ``output_files``.
+def _grade_batch(vectors: Sequence[Vector], files: Sequence[Path], status: int, description: str) -> list[Result]:
+    """Grade the output ``files`` that a program should have written in one run, one file for each vector.
 
-    A vector without an output file is not supported if the exit status is 0, and failed if it is not. ``description``
-    describes the end of the program, and is part of the reason of a failure.
+    A vector without a file is "not supported" if the exit status ``status`` is 0, or else "failed". ``description``,
+    which tells how the program ended, is part of the reason why a vector failed.
     """
-    has_output = [file.exists() for file in output_files]
+    has_output = [file.exists() for file in files]
     reason = "" if any(has_output) else f"the program wrote no file{description}"
     missing_grade, missing_reason = ("failed", description) if status else ("not supported", reason)
     return [
         _read_result(vector, file, description) if exists else Result(vector, missing_grade, missing_reason)
-        for vector, file, exists in zip(vectors, output_files, has_output, strict=True)
+        for vector, file, exists in zip(vectors, files, has_output, strict=True)
     ]
 
 
 def _write_input(vector: Vector, folder: Path) -> Path:
-    """Return the path of a vector's input: the wave file of the kit, or an archive or array written to ``folder``."""
+    """Return the path of a vector's input. If it is not a wave file of the kit, write it to a file in ``folder``."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":
@@ -213,11 +208,11 @@ def _write_input(vector: Vector, folder: Path) -> Path:
 
 
 def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a command in which paths replace placeholders such as {audio}, and kill all processes that it has left.
+    """Run a command after replacing its placeholders, such as {audio}, with paths. Kill all processes that it leaves.
 
-    Return the exit status, and a description of how the program ended (:func:`_describe_end`). The status is the
-    negative number of a signal that ended the program, or ``TIMEOUT_STATUS`` if the program exceeded the time limit
-    ``timeout`` in seconds. Raise :class:`FeatureError` if the program cannot be started.
+    Return the exit status, and a description of how the program ended (:func:`_describe_end`). The status is ``-n`` if
+    signal ``n`` ended the program, and ``TIMEOUT_STATUS`` if the program ran longer than ``timeout`` seconds. Raise
+    :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
     for placeholder, path in placeholder_paths.items():
@@ -243,10 +238,11 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
 
 
 def _describe_end(status: int, message: str, *, has_printed: bool) -> str:
-    """Describe how a program ended, for the reason of a failure.
+    """Describe how a program ended.
 
-    For an exit status or signal other than 0, return the status and the error ``message``. For 0, return remarks in
-    parentheses that may explain a missing output file: text on standard output (``has_printed``), and the message.
+    If ``status`` is not 0, return the exit status, or the name of signal ``-status`` if it is negative, and the error
+    ``message``. If it is 0, return remarks that may explain a missing output file: that the program printed to standard
+    output (``has_printed``), and the message, each in parentheses. A message "" is left out.
     """
     if status == 0:
         return " (it printed to standard output)" * has_printed + f" (it said: {message})" * bool(message)
@@ -255,27 +251,24 @@ def _describe_end(status: int, message: str, *, has_printed: bool) -> str:
 
 
 def find_error(text: str) -> str:
-    """Return the last unindented line of a program's standard error ``text`` that names an error.
+    """Return the last line of ``text``, the standard error of a program, that is not indented and names an error.
 
-    If no line names an error, return the last line that is not part of a stack trace, or else the last line. Return ""
-    for blank text. A line that ends with a colon is joined to the next line. Control characters are escaped, and the
-    result is cut to ``MAX_QUOTED_CHARACTERS``.
+    If no line names an error, return the last line that is not part of a stack trace, or else the last line. Blank
+    lines do not count. Return "" if all lines are blank. If the selected line ends with a colon, append the next line.
+    Control characters are escaped, and the result is cut to ``MAX_QUOTED_CHARACTERS``.
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
-    named_indices = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
-    plain_indices = [index for index, line in enumerate(lines) if not NO_REASON.match(line)]
-    index = (named_indices or plain_indices or [len(lines) - 1])[-1]
+    error_indices = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
+    reason_indices = [index for index, line in enumerate(lines) if not NO_REASON.match(line)]
+    index = (error_indices or reason_indices or [len(lines) - 1])[-1]
     continuation = lines[index + 1 : index + 2] if lines[index].endswith(":") else []
     return escape_controls(" ".join([lines[index], *continuation]))[:MAX_QUOTED_CHARACTERS]
 
 
 def _read_result(vector: Vector, output_file: Path, hint: str) -> Result:
-    """Grade the ``.npy`` file that a program wrote for a vector.
-
-    A file that is missing or cannot be read is a failure. ``hint`` is appended to the reason of the failure.
-    """
+    """Grade the ``.npy`` file of a vector. If it cannot be read, the grade is "failed", and the reason has ``hint``."""
     try:
         return grade(vector, load_npy(output_file))
     except Exception as error:  # A damaged file may raise any error.

@@ -1,4 +1,8 @@
-"""Describe the places where an array differs from the features that explain it, with verified reasons."""
+"""Describe where an array differs from the features that explain it, and why.
+
+A *reason* is a change of whole frames or columns after the features were computed, which has been verified: masking
+(overwriting), copying, inserting or leaving out frames, or adding a number.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from kaldi_explain.arrangements import Mask, describe_spans, name_values
 from kaldi_explain.thresholds import THRESHOLDS
 
 Indices = npt.NDArray[np.intp]  # Ascending indices of frames or columns.
-Pairs = list[tuple[int, int]]  # Copied frames in ascending order, each with its source: the frame that it equals.
+Pairs = list[tuple[int, int]]  # Wrong frames in ascending order, each with its *source*: the frame that it equals.
 EdgeShifts = tuple[int, int]
 
 
@@ -26,11 +30,11 @@ class Comparison:
         values: rows (frames, columns) of the array for which there are features.
         features: features (all_frames, columns) of the whole recording, mapped to the numbers of the array.
         shift: index of the features' frame that the first row of ``values`` should equal.
-        slope, offset: factors and offsets (columns,) of the map from the features to the array.
-        tolerance: largest difference of 99.9% of the values, beyond ``step``.
+        slope, offset: factors and offsets (columns,) by which ``features`` were mapped to the numbers of the array.
+        tolerance: largest difference, in addition to ``step``, at which 99.9% of the values count as right.
         step: largest rounding error of the array's stored numbers.
         ignored: mask (frames, columns) of values that cannot be compared.
-        padding: mask (frames,) of the rows of padding at the ends.
+        padding: mask (frames,) of the rows at the ends of the array that are padding.
         first_frame, first_column: indices of the first row and column of ``values`` in the whole array.
     """
 
@@ -59,15 +63,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Deviations:
-    """Places where an array differs from features.
+    """Frames, columns and single values of an array that differ from features.
 
     Attributes:
-        reasons: descriptions of frames and columns with a verified reason, such as "frame 30 repeats frame 29".
-        unexplained: descriptions of frames, columns and values that differ without a verified reason.
-        compared: mask (frames, columns) of compared values, except those in frames and columns with a verified reason.
-        edge_shifts: shifts, in frames, of a run of frames at the start of the array and of a run at the end. A run that
-            is shifted by ``n`` equals the features that are ``n`` frames later than expected. A shift is 0 without
-            such a run, -1 at the start or 1 at the end if a frame was left out, and the opposite if one was inserted.
+        reasons: descriptions of the frames and columns with a reason, such as "frame 30 repeats frame 29".
+        unexplained: descriptions of the frames, columns and values without a reason.
+        compared: mask (frames, columns) of the compared values, except in frames and columns with a reason.
+        edge_shifts: shifts, in frames, of the first and of the last frames of the array. Frames that are shifted by
+            ``n`` equal the features ``n`` frames later than expected. If a frame was left out, the shift is -1 for the
+            first frames or 1 for the last frames. If one was inserted, the signs are reversed. 0 for no shift.
     """
 
     reasons: list[str]
@@ -77,20 +81,20 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Find the frames, columns and single values of an array that differ from the features, and verify reasons.
+    """Find the frames, columns and single values of an array that differ from the features, and the reasons.
 
-    A column is bad if its values differ by more than ``comparison.limit`` in over 75% of the frames. A frame is wrong
-    if over 25% of its compared values differ in the columns that are not bad. A column is wrong if over 25% of its
-    compared values differ in the frames that are not wrong. If over 75% of the frames are wrong or over 75% of the
-    columns are bad, the only description is "most frames", without a reason.
+    A compared value is wrong if it differs by more than ``comparison.limit``. A column is mostly wrong if its values in
+    over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values outside these columns are
+    wrong. A column is wrong if over 25% of its compared values outside the wrong frames are wrong. If over 75% of the
+    frames are wrong, or over 75% of the columns are mostly wrong, the result is "most frames" without a reason.
     """
     compared, max_share = ~comparison.ignored, THRESHOLDS.few_places
     compared[comparison.padding] = False
     is_wrong = compared & (np.abs(comparison.values - comparison.aligned_features) > comparison.limit)
     # Columns that are wrong nearly everywhere must not make all frames wrong.
-    is_bad = is_wrong.mean(0) > 1 - max_share
-    is_wrong_row = is_wrong[:, ~is_bad].sum(1) > max_share * np.maximum(compared[:, ~is_bad].sum(1), 1)
-    if max(is_wrong_row.mean(), is_bad.mean()) > 1 - max_share:
+    is_usable = is_wrong.mean(0) <= 1 - max_share
+    is_wrong_row = is_wrong[:, is_usable].sum(1) > max_share * np.maximum(compared[:, is_usable].sum(1), 1)
+    if max(is_wrong_row.mean(), 1 - is_usable.mean()) > 1 - max_share:
         return Deviations([], ["most frames"], compared)
     is_wrong_column = is_wrong[~is_wrong_row].sum(0) > max_share * np.maximum(compared[~is_wrong_row].sum(0), 1)
     wrong_rows, wrong_columns = np.flatnonzero(is_wrong_row), np.flatnonzero(is_wrong_column)
@@ -107,9 +111,9 @@ def find_deviations(comparison: Comparison) -> Deviations:
 
 
 def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> tuple[list[str], Indices, EdgeShifts]:
-    """Return reasons for wrong frames, the frames without a reason, and :attr:`Deviations.edge_shifts`.
+    """Return descriptions of wrong frames with a reason, indices of the others, and :attr:`Deviations.edge_shifts`.
 
-    The mask ``columns`` (columns,) selects the columns that are compared.
+    Only the columns in the mask ``columns`` are compared.
     """
     if not len(wrong_rows):
         return [], wrong_rows, (0, 0)
@@ -125,7 +129,7 @@ def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
 
 
 def _group_places(places: Indices, describe: Callable[[int], str]) -> dict[str, list[int]]:
-    """Map the description that ``describe`` returns for a place, or "", to all places with this description."""
+    """Map each description that ``describe`` returns, including "", to the ``places`` for which it returns it."""
     groups: dict[str, list[int]] = {}
     for place in places.tolist():
         groups.setdefault(describe(place), []).append(place)
@@ -133,10 +137,10 @@ def _group_places(places: Indices, describe: Callable[[int], str]) -> dict[str, 
 
 
 def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubles]) -> str:
-    """Describe a wrong frame that was masked with a number or with means, or changed by a number in all columns.
+    """Return the reason why frame ``row`` is wrong, such as "masked with 0" or "plus 1", or "" if it is unknown.
 
-    A description is, for example, "masked with 0" or "plus 1". Return "" for any other frame. Only the columns that the
-    mask ``columns`` selects are compared. ``means`` are the means (columns,) with which a frame may have been masked.
+    The frame may be masked with a number or with one of the ``means`` (columns,), or a number may be added to it. Only
+    the columns in the mask ``columns`` are compared.
     """
     values, slope, offset = (part[columns] for part in (comparison.values[row], comparison.slope, comparison.offset))
     if np.ptp(values) <= 2 * comparison.step:
@@ -153,21 +157,17 @@ def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[D
 
 
 def _describe_offset(comparison: Comparison, difference: Doubles) -> str:
-    """Return a description such as "plus 1" if the difference (n,) between array and features is constant, or else "".
-
-    All elements must be within ``comparison.limit`` of their median.
-    """
+    """Return a description such as "plus 1" if a difference (n,) is constant up to ``comparison.limit``, or ""."""
     constant = float(np.median(difference))
     is_constant = (np.abs(difference - constant) <= comparison.limit).all()
     return f"{'plus' if constant > 0 else 'minus'} {abs(constant):.4g}" if is_constant else ""
 
 
 def _find_equal_vectors(comparison: Comparison, vectors: Doubles, others: Doubles) -> Mask:
-    """Return the mask (n,) of vectors, which are frames or columns, that equal the vectors ``others``.
+    """Compare ``vectors`` with ``others``, both frames or columns (n, size), and return the mask (n,) of equal pairs.
 
-    Both arrays have the shape (n, size). A single vector (size,) is compared with all ``others``. Vectors are equal if
-    no element differs by more than ``comparison.limit``, and 90% of the elements differ by at most ``tolerance`` plus
-    ``step`` of the comparison.
+    A single vector (size,) is compared with all ``others``. Two vectors are equal if no element differs by more than
+    ``comparison.limit``, and 90% of the elements differ by at most ``comparison.tolerance`` plus ``comparison.step``.
     """
     difference = np.abs(vectors - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
@@ -175,11 +175,12 @@ def _find_equal_vectors(comparison: Comparison, vectors: Doubles, others: Double
 
 
 def _find_sources(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> Indices:
-    """Return for each wrong frame the index of the nearest equal frame of the features, or -1: (n,).
+    """Find the sources of wrong frames. Return indices (n,) of frames of the features, and -1 for frames without one.
 
-    First, up to ``THRESHOLDS.near_frames`` frames before and after the expected frame are compared. Then the first
-    ``THRESHOLDS.searched_frames`` wrong frames without a source are compared with all frames, unless all their values
-    are equal, because such a frame was probably masked. Only the columns that the mask ``columns`` selects count.
+    The source is the equal frame that is nearest to the expected frame. At first, only frames up to
+    ``THRESHOLDS.near_frames`` before or after the expected frame are compared. Then the first
+    ``THRESHOLDS.searched_frames`` wrong frames that have no source are compared with all frames, except those whose
+    values are all equal, because they were probably masked. Only the columns in the mask ``columns`` are compared.
     """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     expected, sources = wrong_rows + comparison.shift, np.full(len(wrong_rows), -1)
@@ -199,9 +200,10 @@ def _find_sources(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
 def _describe_moved_frames(comparison: Comparison, rows: Indices, sources: Indices) -> tuple[list[str], EdgeShifts]:
     """Describe frames that were repeated, swapped, left out or inserted. Also return :attr:`Deviations.edge_shifts`.
 
-    ``rows`` are the indices of wrong frames, and ``sources`` the indices of the equal frames of the features. A run of
-    ``THRESHOLDS.run`` or more frames at an end of the array that are shifted equally shows that frames were left out or
-    inserted between the run and the other frames. All other frames were copied.
+    ``rows`` are the indices of wrong frames, and ``sources`` the indices of the equal frames of the features. If at
+    least ``THRESHOLDS.run`` neighboring frames at an end of the array are shifted equally, frames were left out or
+    inserted next to them. All other frames were copied. At most ``THRESHOLDS.named`` copies are described, and the
+    others are counted.
     """
     reasons, edge_shifts, first = list[str](), [0, 0], comparison.first_frame
     pairs, copies = list(zip(rows.tolist(), (sources - comparison.shift).tolist(), strict=True)), Pairs()
@@ -227,7 +229,7 @@ def _describe_inserted_frames(count: int, frame: int) -> str:
 
 
 def _find_runs(pairs: Pairs, key: Callable[[int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the frames and the sources of each run of neighboring frames with the same ``key(frame, source)``."""
+    """Yield the frames and their sources for each run of neighboring frames with the same ``key(frame, source)``."""
     # In a run of neighboring frames, the frame minus its position in the list is constant.
     for _, group in itertools.groupby(enumerate(pairs), key=lambda item: (key(*item[1]), item[1][0] - item[0])):
         frames, sources = zip(*(pair for _, pair in group), strict=True)
@@ -235,7 +237,7 @@ def _find_runs(pairs: Pairs, key: Callable[[int, int], int]) -> Iterator[tuple[l
 
 
 def _describe_copies(copies: Pairs) -> Iterator[str]:
-    """Describe copied frames: first swapped frames, then repetitions of one frame, and then runs of copied frames."""
+    """Yield descriptions of swapped frames, then of frames that repeat one frame, then of runs that repeat a run."""
     source_of = dict(copies)
     swapped = {(row, source) for row, source in copies if row < source and source_of.get(source) == row}
     yield from (f"frames {row} and {source} swapped" for row, source in swapped)
@@ -252,7 +254,10 @@ def _describe_copies(copies: Pairs) -> Iterator[str]:
 
 
 def _explain_columns(comparison: Comparison, wrong_columns: Indices, rows: Mask) -> tuple[list[str], Indices]:
-    """Return reasons for wrong columns, and the columns without a reason. The mask ``rows`` selects compared frames."""
+    """Return descriptions of wrong columns with a reason, and indices of the others.
+
+    Only the frames in the mask ``rows`` are compared.
+    """
     values, features = comparison.values[rows], comparison.aligned_features[rows]
     groups = _group_places(wrong_columns, lambda column: _describe_column(comparison, column, values, features))
     other_columns, first = np.array(groups.pop("", []), int), comparison.first_column
@@ -261,10 +266,9 @@ def _explain_columns(comparison: Comparison, wrong_columns: Indices, rows: Mask)
 
 
 def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:
-    """Describe a wrong column that was masked with a number, repeats another column, or was changed by a number.
+    """Return the reason why a column is wrong, such as "masked with 0", "repeats column 3" or "plus 1", or else "".
 
-    ``values`` and ``features`` (frames, columns) are the compared frames of the array and of the features. Return ""
-    for any other column. A description is, for example, "masked with 0" or "repeats column 3".
+    ``values`` and ``features`` (frames, columns) are the compared frames of the array and of the features.
     """
     column_values = values[:, column]
     if np.ptp(column_values) <= 2 * comparison.step:

@@ -63,7 +63,7 @@ class Explanation:
         is_certain: True if the feature, the options and the steps were verified for nearly all values of the array.
             False if the options and the steps are guesses.
         in_time: False if the search ended because its budget of work was used up.
-        is_slow: True if the limit of processor time ended the search, and not the limit of work.
+        is_slow: True if the search ended at the limit of processor time, before the limit of work was reached.
         hint: advice if the array is not explained.
         computed, given: the features after all steps, and the part (frames, dim) of the array that they should equal.
         call: call of librosa, torchaudio, transformers or python_speech_features that computes the array, or "".
@@ -101,13 +101,13 @@ class Explanation:
         return self._describe_cause("")
 
     def _describe_cause(self, preset_description: str) -> str:
-        """Return :attr:`cause`, with a description appended to the name of the preset. Other features are unchanged."""
+        """Return :attr:`cause`. If it begins with a preset, ``preset_description`` follows the name of the preset."""
         preset = f"preset {self.preset}{preset_description}"
         feature = preset if self.preset else "" if self.variant is None else str(self.variant)
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_early_end(self) -> str:
-        """Return a remark on why the search ended early. Return "" if it did not, or if the answer is certain."""
+        """Return a remark on the limit that ended the search, or "" if none did or the answer is certain."""
         if self.in_time or self.is_certain:
             return ""
         if self.is_slow:
@@ -116,7 +116,7 @@ class Explanation:
         return " (the search stopped at its limit of work, before it had tried all options)"
 
     def __str__(self) -> str:
-        """Return a sentence with the verdict, the cause, the largest difference and, if not explained, advice."""
+        """Return one line: the verdict unless it is "explained", the cause, the largest difference, and any advice."""
         if self.is_exact:
             description = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"
@@ -137,7 +137,7 @@ class Explanation:
         return f"{answer}{self._describe_guesses()}: {difference}{hint}{self._describe_early_end()}"
 
     def _describe_guesses(self) -> str:
-        """Return a clause that tells certain options from guesses, or "" if the answer is certain or has no feature."""
+        """Return a clause that lists certain options and guesses, or "" if the answer is certain or has no feature."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -183,8 +183,8 @@ def explain(
     Presets are tried first. If no preset computes the array, its layout is estimated: the axis of time, and rows and
     columns that are masked, padded, copied or deltas. The frame shift and the first frame follow from correlations with
     the energies of the audio. A search then changes the options of the feature, peculiarities of other libraries and
-    ports, and the audio, as long as a change explains more. Floors, the form of the logarithm and normalization follow
-    at the end.
+    ports, and the audio, as long as a change explains more. Floors, the form of the logarithm and normalization are
+    chosen last.
 
     An array is explained if all differences are small in comparison with the spread of the array. Noise, masks, labels
     and posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
@@ -244,22 +244,14 @@ def explain_without_presets(
 
 
 def _describe_preset(name: str) -> str:
-    """Describe the feature and the steps of a preset. "without" precedes a step that needs statistics of a model."""
+    """Describe the feature and the steps of a preset. A step that needs a model's statistics becomes "without ..."."""
     preset = Preset.of(name)
     steps = [f"without {step.kind}" if step.statistics else str(step) for step in preset.steps]
     return "; ".join([dict(describe_rows(preset))["feature"], *steps])
 
 
-def _make_hint(recording: npt.NDArray[Any]) -> str:
-    """Return advice for an array that a recording (channels, T) does not explain: on clipped samples, or ``HINT``."""
-    if count := count_clipped_samples(recording):
-        remark = f"the audio has {count} samples at its extremes"
-        return f"{remark}; if the features are of unclipped audio, nothing can match"
-    return HINT
-
-
 def _make_failed_explanation(reason: str, target: Doubles) -> Explanation:
-    """Return an explanation that only states why ``target`` is not explained. Its residual is the range of values."""
+    """Return an explanation that only states why ``target`` is not explained. Its residual is the array's range."""
     return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
@@ -270,7 +262,7 @@ def _explain_by_audio(
     """Explain an array (frames, columns) by the first of ``presets`` whose features equal it, or else by a search.
 
     If the array cannot be features, the explanation states only the reason. ``repairs`` describe earlier repairs of the
-    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. ``tolerance`` is not scaled yet.
+    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. ``tolerance`` is that of :func:`explain`.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -290,19 +282,22 @@ def _explain_by_search(
 ) -> Explanation:  # fmt: skip
     """Explain an array by a search, or state that no features of the audio resemble it.
 
-    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` is the work that the
-    answer may do. The other arguments are those of :func:`_explain_by_audio`.
+    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` limits the work. The
+    other arguments are those of :func:`_explain_by_audio`.
     """
     storage = arrangements.find_storage(target)
 
     def get_tolerance(attempt: Attempt) -> float:
-        """Return the tolerance for an attempt: scaled to the array's values, and five times larger if resampled."""
+        """Return the tolerance scaled to the array's values, and multiplied by 5 if the audio was resampled."""
         sheet, is_resampled = attempt.search.sheet, attempt.candidate.source.is_resampled
         return (THRESHOLDS.resampled if is_resampled else 1.0) * _scale_tolerance(sheet.values[sheet.rows], tolerance)
 
     finder = Finder(storage.values, repairs, channels, recording, get_tolerance, budget, storage.step)
     best = finder.find_best_attempt()
-    hint = _make_hint(recording)
+    clipped_count, hint = count_clipped_samples(recording), HINT
+    if clipped_count:
+        remark = f"the audio has {clipped_count} samples at its extremes"
+        hint = f"{remark}; if the features are of unclipped audio, nothing can match"
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
         reason = f"no feature of this audio was found that resembles the array; {hint}"
@@ -328,10 +323,10 @@ def _scale_tolerance(values: Doubles, tolerance: float) -> float:
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Return an explanation by the first of the presets ``names`` whose features of the audio equal an array, or None.
+    """Explain an array (frames, columns) by the first of the presets ``names`` whose features of the audio equal it.
 
-    Equal features have the shape of ``target`` (frames, columns), and a residual within the tolerance. A preset that
-    raises an error is skipped. ``steps`` describe earlier changes to the array, which the explanation repeats.
+    Equal features have the same shape, and a residual of at most ``tolerance``. Return None if no preset has such
+    features. Skip presets that raise an error. ``steps`` describe earlier changes to the array, for the explanation.
     """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
@@ -349,7 +344,7 @@ def _explain_by_preset(
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Convert the answer for the best attempt of a search to an explanation. ``storage`` is the array's rounding."""
+    """Convert the answer for the best attempt of a search, and the rounding in ``storage``, to an explanation."""
     settled, deviations, sheet = answer.settled, answer.places.deviations, attempt.search.sheet
     compared = deviations.compared
     if not answer.is_certain:
@@ -371,7 +366,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
 
 
 def _list_steps(answer: Answer, sheet: Sheet, storage: Storage) -> list[str]:
-    """Describe the steps before and after the feature of an answer. "" stands for a step that does not occur."""
+    """Describe the steps before and after the feature of an answer. "" stands for an omitted step."""
     settled, places = answer.settled, answer.places
     source = settled.candidate.source
     loudness = source.loudness_factors.get(settled.candidate.scale, "")
@@ -387,12 +382,12 @@ def _explain_match(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
     tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    """Compare features ``computed`` with ``target``, the part of an array that they should equal, and explain it.
+    """Return an explanation with the differences between ``computed`` and ``target`` (both frames, columns).
 
-    Both have the shape (frames, columns). The explanation has the attributes ``preset``, ``variant`` and ``steps``.
-    ``tolerance`` is the largest residual of an explanation, and ``step`` the largest rounding error of the array's
-    stored numbers. The mask ``compared`` (frames, columns) selects the values that are compared, and None selects all.
-    ``first`` are the frame and the column of the array where the part begins.
+    ``computed`` are features, and ``target`` is the part of an array that they should equal, which begins at the frame
+    and column ``first`` of the array. ``preset``, ``variant`` and the nonempty ``steps`` become attributes. ``target``
+    is explained if the residual is at most ``tolerance``. ``step`` is the largest rounding error of its stored numbers.
+    Only values in the mask ``compared`` (frames, columns) are compared. None stands for all values.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
     difference = np.where(compared, np.abs(computed - target), 0)
@@ -408,10 +403,10 @@ def _explain_match(
 
 
 def _describe_places(is_wrong: Mask, first_frame: int, first_column: int) -> str:
-    """Describe the only places of wrong values, such as "only in frames 3 to 5". Return "" for many or no places.
+    """Describe where wrong values are, such as "only in frames 3 to 5", if they are few.
 
-    At most four values, a quarter of the frames or a quarter of the columns are few places. The mask ``is_wrong``
-    (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
+    Return "" if there are none, or if there are more than four, in over a quarter of the frames and of the columns. The
+    mask ``is_wrong`` (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
     """
     if 0 < is_wrong.sum() <= THRESHOLDS.named:
         return f"only in {name_values(is_wrong, first_frame, first_column)}"

@@ -20,10 +20,7 @@ MAX_LISTED_ARRAYS = 5  # Number of names of arrays that a message lists, to stay
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return an array unchanged, or read the features in a named file. Raise FeatureError for the name of a recording.
-
-    :func:`read_features` lists the other errors.
-    """
+    """Return an array unchanged, or read features from a named file. Raise FeatureError for the name of a recording."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -34,9 +31,8 @@ def load_audio(
 ) -> tuple[npt.ArrayLike, float | None]:
     """Return samples (T,) or (channels, T) and their sampling rate in Hz, or features (frames, dim) and ``rate``.
 
-    ``audio`` is an array, which is returned unchanged with ``rate``; an :class:`io_ark.Wave`; or the name of a
-    recording or of features. ``rate`` replaces the rate of a recording or ``Wave``, unless it is None. Raise
-    FeatureError or ArkError if a file cannot be read.
+    An array is returned unchanged with ``rate``. A path names a recording or features. The rate of a recording or an
+    :class:`io_ark.Wave` is returned only if ``rate`` is None. Raise FeatureError or ArkError for an unreadable file.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -50,10 +46,7 @@ def load_audio(
 
 
 def is_features_name(path: str | PathLike[str]) -> bool:
-    """Return True for the name of features, which ends with a suffix of features or has a colon (``feats.ark:KEY``).
-
-    Uppercase suffixes are not recognized. Any other name stands for a recording.
-    """
+    """Return True if a name ends with a lowercase suffix of features or contains a colon, as in ``feats.ark:KEY``."""
     name = os.fspath(path)
     return name.endswith(FEATURES_SUFFIXES) or ":" in name
 
@@ -61,8 +54,8 @@ def is_features_name(path: str | PathLike[str]) -> bool:
 def read_features(path: str | PathLike[str]) -> Any:
     """Read features (frames, dim) from a NumPy file, a text file, a file of one Kaldi matrix, or a table.
 
-    ``feats.ark:KEY`` or ``feats.scp:KEY`` is the first entry with this key. If all characters after the last colon are
-    digits, they are the position of the matrix in bytes, as in a script file.
+    ``feats.ark:KEY`` or ``feats.scp:KEY`` names the first entry with this key. If all characters after the last colon
+    are digits, they are the position of the matrix in bytes, as in a script file.
 
     Raises:
         FeatureError: a text file cannot be read; the features in a ``.npz`` file are ambiguous; or a table is named
@@ -87,16 +80,13 @@ def read_features(path: str | PathLike[str]) -> Any:
 
 
 def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
-    """Return the samples (T,) or (channels, T) of an audio file and the rate in Hz. Raise FeatureError for a table."""
+    """Return the samples (T,) or (channels, T) of an audio file and its rate in Hz. Raise FeatureError for a table."""
     wave = _read_object("wave", os.fspath(path), "pass one of the wave files in the table")
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array with the name "features" of a ``.npz`` file, or the only array of the file.
-
-    Raise :class:`FeatureError` if no array has this name and the number of arrays is not 1.
-    """
+    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError if it has neither."""
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]
@@ -107,7 +97,7 @@ def _load_features_array(name: str) -> Any:
 
 
 def _read_text_file(name: str) -> Any:
-    """Read an array (rows, columns) of numbers. Commas separate the columns of a ``.csv`` file, or else white space.
+    """Read an array (rows, columns) of numbers, separated by commas in a ``.csv`` file and otherwise by white space.
 
     Raise :class:`FeatureError` if the file cannot be read, contains other text, or has rows of unequal lengths.
     """
@@ -121,9 +111,9 @@ def _read_text_file(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read a file that contains one matrix or one recording, and raise ArkError if it cannot be read.
+    """Read a file that contains one matrix or one recording. Raise ArkError if it cannot be read.
 
-    Raise FeatureError with ``advice`` for an invalid file ``.ark`` or ``.scp``, because it is probably a table.
+    If the format of a file ``.ark`` or ``.scp`` is invalid, it is probably a table: raise FeatureError with ``advice``.
     """
     try:
         return io_ark.load(name, kind=kind, pipes=False)

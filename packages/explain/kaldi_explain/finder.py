@@ -1,9 +1,11 @@
 """Find the features of an array in audio, in stages from the most common computations to rare ones.
 
-A *sheet* is the array in one orientation, with one assumption about how its rows were made from frames of features. A
-search compares *candidates*, which are features with all their options, with a sheet. It begins with *starts*, which
-have common options, and changes options as long as the cost falls. A good candidate is *settled*: the options that the
-search leaves open are chosen, such as paddings and normalization.
+A *sheet* is the array in one orientation, with an *arrangement*: an assumption about how its rows were made from frames
+of features. In a plain arrangement, the rows are frames. A *search* compares *candidates*, which are features with all
+their options, with a sheet. It begins with *starts*, which have common options, and changes options as long as the cost
+falls. A good candidate is *settled*: the options that the search leaves open are chosen, such as paddings and
+normalization. A *source* is audio, such as a channel of the recording. A *timing* is an assumption about the times of
+the array's rows in a source.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class Attempt:
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return an attempt with the candidate after the search has changed options that reduce its cost."""
+        """Return an attempt with the candidate after the search has changed options to reduce its cost."""
         return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
@@ -79,7 +81,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pair:
-    """A search, audio in which it may begin, assumed times of the array's rows in this audio, and their best score."""
+    """A search, a source in which it may begin, likely timings of the array's rows, and the best of their scores."""
 
     search: Search
     source: AudioSource
@@ -88,15 +90,15 @@ class Pair:
 
 
 def _may_include_pitch(column_count: int) -> bool:
-    """Return True if a number of columns is unusual for one feature, but usual without three columns of pitch."""
+    """Return True if a number of columns is unusual for one feature, but usual after removing three pitch columns."""
     return column_count not in USUAL_COLUMNS and column_count - PITCH_COLUMNS in USUAL_COLUMNS
 
 
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
     """Yield a sheet for each orientation of an array (frames, columns) and each arrangement that its rows may have.
 
-    An orientation has at most ``THRESHOLDS.columns`` columns, and at least two rows and one column that depend on the
-    audio. ``words`` describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
+    Skip orientations with more than ``THRESHOLDS.columns`` columns, and those in which fewer than two rows or no column
+    depend on the audio. ``words`` describe repairs of the array. ``step`` is the largest error of its stored numbers.
     """
     for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] > THRESHOLDS.columns or len(values) < 2:
@@ -111,9 +113,9 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
 
 
 def _list_column_parts(column_count: int) -> list[slice]:
-    """Return the parts of an array's columns that may be one feature, if the other columns are another feature.
+    """Return slices of an array's columns that may be one feature, if the columns outside the slice are another one.
 
-    The other feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Parts with a usual number of
+    The other feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Slices with a usual number of
     columns come first. Return [] for fewer than ``MIN_COLUMNS_WITH_PASTED`` columns.
     """
     parts = [slice(0, column_count - count) for count in PASTED_COUNTS]
@@ -130,8 +132,8 @@ class Finder:
         words: descriptions of earlier repairs of the array.
         sources: channels of the recording, and their mean if there are several.
         recording: the recording (channels, T).
-        get_tolerance: function that returns the largest difference that an attempt may leave, beyond ``step``.
-        budget: work that the answer may do.
+        get_tolerance: function that returns the largest residual at which an attempt explains the array.
+        budget: limits of the work.
         step: largest rounding error of the array's stored numbers.
 
     Attributes:
@@ -145,6 +147,7 @@ class Finder:
         self._sources, self._recording, self._get_tolerance, self.budget = sources, recording, get_tolerance, budget
         self._unit = 1 / max(source.full_scale for source in sources)  # Scales the samples to -1 to 1.
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
+        self._plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         # Settled candidates by key. None stands for a candidate that cannot be compared with the array.
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
@@ -154,7 +157,8 @@ class Finder:
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
         """Run the stages, and return the first attempt that explains the array, with its :class:`Settled` candidate.
 
-        If none explains it within the budget, return the result of :meth:`_settle_best_attempts`.
+        If none explains it within the budget, return the one that leaves the least unexplained, or None if no attempt
+        resembles the array.
         """
         stages = [
             Stage("starts", self._search_starts, 2.0),
@@ -181,10 +185,7 @@ class Finder:
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts with the lowest costs, and return the one that leaves the least unexplained.
-
-        Return None if none of them resembles the array.
-        """
+        """Settle the three attempts of lowest cost, and return the best one, or None if none resembles the array."""
         results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
@@ -196,18 +197,19 @@ class Finder:
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        After "starts", stages move to the front if the width of the array, the costs or the frame shift suggest what
-        they try. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
+        After "starts", the stages that the width of the array, the costs or the frame shift make likely to succeed move
+        to the front. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
         features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
         """
         urgent: tuple[str, ...] = ()
         if finished_stage.name == "starts" and self.starts:
             if _may_include_pitch(self.starts[0].search.sheet.values.shape[1]):
                 urgent = ("parts",)
-            elif self._get_lowest_cost() > THRESHOLDS.other_audio and self._has_shift_of_other_rate():
-                urgent = ("mistakes",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio:
-                urgent = ("deltas", "anywhere", "clipping", "mistakes")
+                candidate, stride = self.starts[0].candidate, self.starts[0].search.sheet.arrangement.stride
+                rate_of_10_ms = 100 * candidate.shift * stride  # At this rate, the rows are 10 ms apart, as is usual.
+                is_other_rate = rate_of_10_ms in RATES and rate_of_10_ms != candidate.rate
+                urgent = ("mistakes",) if is_other_rate else ("deltas", "anywhere", "clipping", "mistakes")
         elif finished_stage.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
             stages = sorted(stages, key=lambda stage: stage.name == "mistakes")
         if self._best_timing_score < THRESHOLDS.likely and self._get_lowest_cost() >= THRESHOLDS.hopeless:
@@ -218,21 +220,18 @@ class Finder:
         """Return the lowest cost of all attempts so far, or ``THRESHOLDS.incomparable`` if there is none."""
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
-    def _has_shift_of_other_rate(self) -> bool:
-        """Return True if the best start's rows are 10 ms apart at another usual sampling rate, not at the audio's."""
-        start = self.starts[0]
-        rate_of_10_ms = 100 * start.candidate.shift * start.search.sheet.arrangement.stride
-        return rate_of_10_ms in RATES and rate_of_10_ms != start.candidate.rate
-
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
         It explains the array if its residual is within the tolerance or explained by rounding, or if its cost is that
-        of rounding errors and the features are not rearranged. The features must be all columns of the array, except
-        columns that may be pitch. An attempt whose cost is too large for settling (:meth:`_get_max_settled_cost`) can
-        explain the array only by dithering. ``is_start`` is True for a start whose options have not been changed.
+        of rounding errors and the arrangement is plain. An attempt that leaves out columns explains the array only if
+        they may be pitch. If the cost is too large for settling to be worth the time, try only dithering. For a start
+        whose options have not been changed (``is_start``), the limit is lower, because later stages improve starts.
         """
-        sheet, max_cost = attempt.search.sheet, self._get_max_settled_cost(attempt, is_start)
+        sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
+        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.
+        # The second term is the cost of differences within the tolerance.
+        max_cost = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
         if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
             return self._explain_by_dithering(attempt) if is_alike else None
@@ -242,31 +241,20 @@ class Finder:
         if not settled or not (is_whole or _may_include_pitch(column_count)):
             return None
         is_equal = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
-        return settled if is_equal or settled.is_explained_by(self._get_tolerance(attempt)) else None
-
-    def _get_max_settled_cost(self, attempt: Attempt, is_start: bool) -> float:
-        """Return the largest cost at which an attempt is worth the time that settling takes.
-
-        For a start (``is_start``), this is the cost of rounding errors, because later stages improve it. For any other
-        attempt, it is ``THRESHOLDS.near`` plus the cost that differences within the tolerance cause.
-        """
-        sheet = attempt.search.sheet
-        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.
-        allowed_cost = (self._get_tolerance(attempt) + sheet.step) / spread
-        return THRESHOLDS.explained if is_start else THRESHOLDS.near + allowed_cost
+        return settled if is_equal or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array."""
+        """Return an attempt's candidate with Kaldi's dithering, settled, or None if it does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._get_tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's :class:`Settled` candidate, without added noise and with a usual framing.
+        """Settle the candidate of an attempt without the noise that the search added.
 
-        Of several framings, the one with the smallest residual counts. Return None if no framing can be compared with
-        the array. The result is stored, and returned again for the same candidate.
+        Of the framings that :func:`_list_usual_framings` yields, choose the one with the smallest residual. Return None
+        if none can be compared with the array. The result is cached for the candidate and the sheet.
         """
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
@@ -277,38 +265,24 @@ class Finder:
             self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
-    # The following methods begin searches.
-
     def _begin_searches(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, certain: float = THRESHOLDS.certain
+        self, searches: list[Search], sources: Sequence[AudioSource], *, certain: float = THRESHOLDS.certain
     ) -> list[Attempt]:
-        """Return the attempts, by ascending cost, with which ``searches`` begin in the audio ``sources``.
+        """Return the attempts, by ascending cost, with which ``searches`` begin in ``sources``.
 
-        Whole sources are tried before parts, and parts only if no timing of the whole source has a score above
-        ``certain``. The method also updates the best score of a timing, which :meth:`_reorder_stages` uses.
+        Timings in whole sources are tried first. Timings in parts of a source are tried only if no timing in the whole
+        source has a score above ``certain``. Also update the best score for :meth:`_reorder_stages`.
         """
         pairs = self._list_pairs(searches, sources, certain)
         self._best_timing_score = max([self._best_timing_score, *(pair.score for pair in pairs)])
         pairs.sort(key=lambda pair: (not any(timing.is_whole for timing in pair.timings), -pair.score))
         return self._list_starts(pairs)
 
-    def _begin_mistaken_searches(self, sources: Sequence[AudioSource]) -> list[Attempt]:
-        """Return the attempts, by ascending cost, with which all searches begin in audio that was read by mistake.
+    def _list_pairs(self, searches: list[Search], sources: Sequence[AudioSource], certain: float | None) -> list[Pair]:
+        """Return all pairs of a search and a source that have a timing, until the budget of the stage ends.
 
-        At most ``THRESHOLDS.mistakes`` pairs of a search and a source are tried, each with its first timing.
-        """
-        pairs = self._list_pairs(self._searches, sources, certain=None)
-        pairs = [dataclasses.replace(pair, timings=pair.timings[:1]) for pair in pairs]
-        pairs.sort(key=lambda pair: -pair.score)
-        return self._list_starts([pair for pair in pairs[: THRESHOLDS.mistakes] if pair.score > THRESHOLDS.likely])
-
-    def _list_pairs(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], certain: float | None
-    ) -> list[Pair]:
-        """Return the pairs of a search and a source for which times of the array's rows can be assumed.
-
-        Parts of a source are considered if no timing of the whole source has a score above ``certain``. None stands for
-        audio that was read by mistake: parts are not considered, and a frame shift of 10 ms raises the score.
+        Timings in parts of a source are added if no timing in the whole source has a score above ``certain``. If
+        ``certain`` is None, the audio was misread: parts are not tried, and a frame shift of 10 ms raises the score.
         """
         pairs = []
         for search, source in itertools.product(searches, sources):
@@ -326,7 +300,7 @@ class Finder:
     def _list_starts(self, pairs: Iterable[Pair]) -> list[Attempt]:
         """Return the starts of ``pairs`` as attempts, by ascending cost. If none explains the array, improve the best.
 
-        Later pairs are left out if the stage's budget ends, or if an attempt explains the array without rearrangement.
+        Skip later pairs if the budget of the stage ends, or if a start explains a sheet with a plain arrangement.
         """
         attempts: list[Attempt] = []
         for pair in pairs:
@@ -345,17 +319,16 @@ class Finder:
     # The following methods are the stages of the search. They yield attempts.
 
     def _search_starts(self) -> Iterator[Attempt]:
-        """Begin the search in all sources: set :attr:`starts`, and yield the two with the lowest costs."""
+        """Begin all searches in all sources. Set :attr:`starts`, and yield the two starts with the lowest costs."""
         self.starts = self._begin_searches(self._searches, self._sources)
         yield from self.starts[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
         """Try reversed columns, and then parts of the audio, if the audio's energies fit the array but no feature does.
 
-        Each trial adds new starts to :attr:`starts`, and yields the two with the lowest costs.
+        After each trial, add its starts to :attr:`starts`, and yield the two of all starts with the lowest costs.
         """
-        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
+        reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in self._plain_sheets]
         # A score is never above 1, so the second trial considers parts of the audio in any case.
         trials = ((THRESHOLDS.likely, reversed_searches, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0))
         for min_score, searches, certain in trials:
@@ -365,7 +338,11 @@ class Finder:
                 yield from self.starts[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options. If one is near the array, also try it in other arrangements."""
+        """Yield the best starts with improved options.
+
+        If one is near the array in an arrangement that is not plain, also try its candidate in all other arrangements
+        that are not plain.
+        """
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
                 attempt = start.improve()
@@ -374,10 +351,7 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield an attempt's candidate for all other searches with a named arrangement, moved by -8 to 7 frames.
-
-        The candidate with the lowest cost in the other search is yielded.
-        """
+        """Yield the candidate in all other searches without a plain arrangement, at the best of 16 first frames."""
         start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -386,7 +360,7 @@ class Finder:
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield the two best starts and the best attempt with fitted numbers, and then with all options improved."""
+        """Yield the two best starts and the best attempt with fitted numbers, and again after improving all options."""
         for attempt in [*self.starts[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -396,11 +370,10 @@ class Finder:
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield up to two improved attempts for the array without some columns at an end, which may be pitch.
 
-        Only parts that reduce the lowest cost so far are yielded. No part is tried if this cost is already small.
+        Attempts must cost less than all earlier attempts. Nothing is tried if the lowest cost is already small.
         """
         lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
-        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        for sheet in plain_sheets if lowest_cost > THRESHOLDS.close else ():
+        for sheet in self._plain_sheets if lowest_cost > THRESHOLDS.close else ():
             column_indices = np.arange(sheet.values.shape[1])
             for part in _list_column_parts(len(column_indices)):
                 columns = np.isin(column_indices, column_indices[part]) & sheet.columns
@@ -417,8 +390,8 @@ class Finder:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
         Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
-        No window is tried if the changes do not agree after that, or if they do not agree much better than the rows
-        although the rows resemble features.
+        Return without a result if the changes do not agree after that. If the rows resemble the features, also return
+        if comparing changes in place of rows does not reduce the cost by 30%.
         """
         for attempt in self._attempts[:1]:
             sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
@@ -443,38 +416,34 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Yield attempts for an array that contains only the deltas of features.
-
-        Searches begin with windows of two frames on each side. The best starts are then improved, each with the order
-        and window that have the lowest cost.
-        """
+        """Yield attempts for an array that contains only the first or only the second deltas of features."""
         # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
         # deltas would therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
-        plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
-        plain_sheets = [sheet for sheet in plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
+        sheets = [sheet for sheet in self._plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
         starts = list[Attempt]()
+
+        def make_search(sheet: Sheet, order: int, window: int) -> Search:
+            """Return a search for deltas of an order, with ``window`` frames on each side."""
+            arrangement = arrangements.make_deltas_alone(order, window)
+            return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
+
         for order in (1, 2):
-            searches = [self._make_delta_search(sheet, order, 2) for sheet in plain_sheets]
+            searches = [make_search(sheet, order, 2) for sheet in sheets]
             starts = sorted([*starts, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from starts[:1]
         for start in (start for start in starts[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
             variations = itertools.product((1, 2), (2, 1, 3, 4))
-            searches = [self._make_delta_search(start.search.sheet, order, window) for order, window in variations]
+            searches = [make_search(start.search.sheet, order, window) for order, window in variations]
             search = min(searches, key=lambda search: search.get_cost(start.candidate))
             yield Attempt(search, start.candidate).improve()
 
-    def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return a search that compares the array with deltas of order ``order``, ``window`` frames on each side."""
-        arrangement = arrangements.make_deltas_alone(order, window)
-        return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
-
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Yield attempts with clipped audio, if clipping reduces the cost of the best start by over a fifth.
+        """Yield attempts with audio that is amplified and clipped to 16 bits, or clipped to a level below its peak.
 
-        The audio is amplified and clipped to 16 bits, or clipped below its peak. Nothing is tried if an attempt nearly
-        explains the array, or if no attempt resembles it.
+        They cost at least a fifth less than the best start. Do nothing if an attempt nearly explains the array, or if
+        no attempt resembles it.
         """
         for start in self.starts[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = start.candidate.remove_noise()
@@ -487,9 +456,10 @@ class Finder:
                 yield Attempt(start.search, best).improve()
 
     def _search_limited_audio(self, plain_cost: float) -> Iterator[Attempt]:
-        """Yield an attempt with short audio clipped below its peak, if a level reduces ``plain_cost`` by over a fifth.
+        """Yield an attempt with audio that is clipped below its peak, if its cost is below 80% of ``plain_cost``.
 
-        The level is found with the options of the best starts, and again after these options have been improved.
+        The level is found with the options of the best starts, and again after these options have been improved. Audio
+        of ``THRESHOLDS.clipped_seconds`` or longer is not tried.
         """
         # Cost, level, search, and candidate without clipping. A level of 0 would leave only zeros.
         trials = list[tuple[float, float, Search, Candidate]]()
@@ -515,8 +485,8 @@ class Finder:
     def _search_resampled(self, max_ratio: float) -> Iterator[Attempt]:
         """Yield attempts with resampled audio that cost at most ``max_ratio`` times as much as a search's best start.
 
-        The two likeliest rates of each search are tried. A ratio of at most ``THRESHOLDS.much_better`` stands for an
-        early stage, in which most options are still unknown.
+        The two likeliest rates of each search are tried. ``THRESHOLDS.much_better`` stands for an early stage, in which
+        most options are still unknown, and in which attempts with a small cost need to gain only a fifth.
         """
         best_starts, is_early = dict[Search, Attempt](), max_ratio <= THRESHOLDS.much_better
         for start in self.starts if self._get_lowest_cost() > THRESHOLDS.near else []:
@@ -533,12 +503,16 @@ class Finder:
                 yield from _try_resamplers(search, candidate.source, resampled_starts, best)
 
     def _search_mistaken(self) -> Iterator[Attempt]:
-        """Yield attempts with audio that was read by mistake (:func:`list_mistakes`), such as with swapped bytes.
+        """Yield attempts with misread audio (:func:`list_mistakes`), such as audio with swapped bytes.
 
-        The two best starts are improved, and then improved again after their numeric options have been fitted.
+        At most ``THRESHOLDS.mistakes`` likely pairs of a search and a source are tried, each with its first timing. The
+        two best starts are improved, and then improved again after their numeric options have been fitted.
         """
         sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
-        for start in self._begin_mistaken_searches(sources)[:2]:
+        pairs = sorted(self._list_pairs(self._searches, sources, certain=None), key=lambda pair: -pair.score)
+        likely_pairs = [pair for pair in pairs[: THRESHOLDS.mistakes] if pair.score > THRESHOLDS.likely]
+        pairs = [dataclasses.replace(pair, timings=pair.timings[:1]) for pair in likely_pairs]
+        for start in self._list_starts(pairs)[:2]:
             if start.cost < THRESHOLDS.unlike:
                 attempt = start.improve()
                 yield attempt
@@ -548,8 +522,8 @@ class Finder:
 def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early: bool) -> list[list[Candidate]]:
     """Return the starts at the two likeliest other sampling rates: for each rate, a list by ascending cost.
 
-    The likeliest rates have the best starts. With ``is_early``, these must cost less than all starts at the candidate's
-    rate, which have the same usual options.
+    The likeliest rates have the lowest costs, which must be below ``THRESHOLDS.other_rate``. With ``is_early``, they
+    must also be below the costs of all starts at the candidate's own rate.
     """
     max_cost = THRESHOLDS.other_rate
     if is_early:
@@ -560,10 +534,7 @@ def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return a search's starts, by ascending cost, whose rows have the same times as the rows of ``candidate``.
-
-    ``source`` is the candidate's audio, which may have been resampled to another rate.
-    """
+    """Return the starts in ``source``, the candidate's audio at any rate, whose rows have the candidate's times."""
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
@@ -573,7 +544,7 @@ def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSour
 def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate], best: Candidate) -> Iterator[Attempt]:
     """Yield attempts with the two resamplers of the lowest costs, each before and after improving all options.
 
-    The audio ``source`` is resampled to the rate of ``starts``. ``best`` is their best after an improvement.
+    The resamplers convert ``source`` to the rate of ``starts``. ``best`` is the best of the improved starts.
     """
     sources = list_resamplings(source, int(best.rate))
     # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
@@ -589,16 +560,15 @@ def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate]
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield an attempt's candidate with a usual framing, so that its first row begins at the same sample.
+    """Yield an attempt's candidate with its frames at usual positions: those without an ``offset``.
 
-    If no usual framing begins at this sample, yield up to three candidates for parts of the audio in which one does.
+    The array's first row begins at the same sample as before. If frames at usual positions do not begin there, yield up
+    to three candidates for parts of the audio in which one does.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
-    if not candidate.offset:
-        yield candidate
-        return
-    if usual := candidate.list_same_framings():
-        yield usual[0]
+    usual = candidate.list_same_framings()[:1] if candidate.offset else [candidate]
+    yield from usual
+    if usual:
         return
     frame_count = len(sheet.values) * sheet.arrangement.stride
     for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
@@ -611,7 +581,7 @@ def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
 
 
 def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) -> float:
-    """Return the cost of a candidate after its audio is clipped to ``level``. Then release the clipped audio."""
+    """Return the cost of a candidate with audio clipped to ``level``. The clipped audio is not kept in memory."""
     source = limit_source(candidate.source, level)
     cost = search.get_cost(candidate.change({"source": source}))
     search.release_source(source)
@@ -621,9 +591,9 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    The logarithm differs from that of ``level`` by at most ``reach``, and each of the ``iterations`` shrinks its
-    interval to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does
-    not increase the cost, because audio is usually clipped after conversion to integers.
+    The logarithm differs from that of ``level`` by at most ``reach``. Each of the ``iterations`` shrinks the interval
+    to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does not
+    increase the cost, because audio is usually clipped after conversion to integers.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:

@@ -1,4 +1,7 @@
-"""Maps between arrays of features of the same shape: offsets, scales and normalization. Shifts in time."""
+"""Find the map from features to an array of the same shape, and the best shift in time.
+
+A *map* changes only numbers, not their positions: it adds an offset, scales, converts logarithms, normalizes or clips.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +51,11 @@ Map = tuple[str, Doubles, int]  # Name, mapped features (frames, columns), and c
 
 @dataclass(frozen=True)
 class Fit:
-    """A map from features to an array of the same shape, and the difference that it leaves.
+    """A map from features to an array of the same shape, and the difference between the mapped features and the array.
 
     Attributes:
         name: description of the map. "" if the map changes nothing.
-        residual: difference between the mapped features and the array, see :func:`measure_residual`.
+        residual: the difference (:func:`measure_residual`).
         mapped: the mapped features (frames, columns).
         word_count: complexity of the map in words of an answer: 0 if the map changes nothing, or else at least 1.
     """
@@ -64,10 +67,10 @@ class Fit:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the residual of two arrays: the 99.9th percentile of their absolute differences, or 1/30 of the largest.
+    """Return the 99.9th percentile of the absolute differences of two arrays, or 1/30 of the largest if it is larger.
 
-    The larger number counts. A few differences may be large, because nearly silent frames have large rounding errors in
-    single precision. ``step`` is the largest rounding error of stored numbers, and is subtracted from all differences.
+    A few differences may be large, because nearly silent frames have large rounding errors in single precision.
+    ``step`` is the largest rounding error of stored numbers, and is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
     index = round(0.999 * (len(difference) - 1))
@@ -77,9 +80,9 @@ def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> floa
 def measure_distance(features: Doubles, target: Doubles) -> float:
     """Return the distance of two arrays (frames, columns), from 0 to 1, regardless of offsets and scales of columns.
 
-    A straight line is fitted to the points (feature, target) of each column. The distance is the root of the mean, over
-    the columns, of the share of the variance that the line leaves unexplained. The share is 0 for a column that is
-    constant in both arrays, and 1 for a column that is constant in only one array. The distance is 1 without frames.
+    In each column, a straight line is fitted to the points (feature, target), and leaves a share of the variance
+    unexplained. The distance is the square root of the mean share of the columns. The share is 0 for a column that is
+    constant in both arrays, and 1 for a column that is constant in only one. Without frames, the distance is 1.
     """
     if not len(features):
         return 1.0
@@ -95,23 +98,24 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
 def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
     """Return the limits (low, high) to which an array may have been clipped: its smallest and its largest value.
 
-    An extreme value is a limit if it occurs at least three times or, with ``is_rounded``, if it is the smallest or
-    largest number of an integer type. An extreme value that is no limit is replaced with -inf or inf.
+    Either value is a limit only if it occurs at least three times or, with ``is_rounded``, if it is the smallest or
+    largest number of an integer type. If it is not a limit, return -inf in place of low, or inf in place of high.
     """
     low, high = float(target.min()), float(target.max())
 
-    def is_limit(value: float) -> bool:
-        """Return True if the array may have been clipped to its extreme value ``value``."""
-        return bool(np.sum(target == value) >= THRESHOLDS.limit_cells) or (is_rounded and value in INTEGER_LIMITS)
-
-    return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
+    low_is_limit, high_is_limit = (
+        np.sum(target == value) >= THRESHOLDS.limit_cells or (is_rounded and value in INTEGER_LIMITS)
+        for value in (low, high)
+    )
+    return (low if low_is_limit else -math.inf, high if high_is_limit else math.inf)
 
 
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits (low, high) that mapped features exceed by more than a tolerance, or return "" if none does.
+    """Describe the limits (low, high) that features ``mapped`` by a map exceed by more than a tolerance.
 
-    ``features`` are the features before the map, in the shape of ``mapped``. If they are natural logarithms, a lower
-    limit 80 dB below the largest mapped feature is described as such, because ``top_db`` of librosa sets this limit.
+    Return "" if they exceed none. ``features`` are the features before the map, in the same shape. If these are natural
+    logarithms, a lower limit 80 dB below the largest mapped feature is described as such, because ``top_db`` of librosa
+    sets this limit.
     """
     (low, high), descriptions = limits, []
     is_below = low - mapped > tolerance
@@ -131,19 +135,18 @@ def find_simplest_map(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None,
     references: Sequence[Doubles] = (), earlier_maps: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
-    """Return the simplest map from features to an array, which is the first in a list from simple to complex maps.
+    """Return the simplest map from features to an array. Maps are tried from simple to complex.
 
-    The first choice is the simplest map whose residual is within the tolerance. The second choice is the simplest map
-    after which fewer than 10% of the values differ. The third choice is the simplest map whose residual is at most 25%
-    above the smallest residual. If the second choice exists, no map with numbers for each column is a first choice. If
-    the array may have been clipped to its smallest or largest value (:func:`find_limits`), all mapped features are
-    clipped to these limits.
+    The result is the first map whose residual is at most ``tolerance``. If there is none, it is the first map after
+    which fewer than 10% of the values differ, or else the first map whose residual is at most 25% above the smallest.
+    Maps with numbers for each column are not accepted after a map with fewer than 10% different values. Mapped features
+    are clipped to the limits to which the array may have been clipped (:func:`find_limits`).
 
     Args:
         features, target: the features and the array, both (frames, columns).
         tolerance: largest residual of an explanation.
-        cells: the cells that are compared. None for all.
-        references: features (more or fewer frames, columns), whose means may have normalized the features.
+        cells: indices of the cells that are compared. None for all.
+        references: arrays (any number of frames, columns) whose means may have normalized the features.
         earlier_maps: maps by which the features may have been normalized before a later step, such as stacking.
         step: largest rounding error of the array's stored numbers.
     """
@@ -174,9 +177,8 @@ def _list_maps(
 ) -> Iterator[Map]:  # fmt: skip
     """Yield the maps that may convert features to the array ``target``, roughly from simple to complex.
 
-    A map is its description, the mapped features (frames, columns), and its complexity in words. Lines are fitted to
-    the cells whose target is strictly between the ``limits`` (low, high), or to all cells if there is no such cell. The
-    other arguments are those of :func:`find_simplest_map`.
+    Straight lines are fitted to the compared cells in which ``target`` is strictly between the ``limits`` (low, high),
+    or to all compared cells if there is none. The other arguments are those of :func:`find_simplest_map`.
     """
     yield "", features, 0
     normalizations = [map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)]
@@ -200,10 +202,7 @@ def _list_maps(
 
 
 def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
-    """Yield the maps that add a number to features (frames, columns), and those by the straight lines ``LINES``.
-
-    Numbers are fitted to points: features ``x`` (n,), and the values ``y`` (n,) of the array in the same cells.
-    """
+    """Yield maps that add a number to features, or apply one of the ``LINES``, fitted to points ``x``, ``y`` (n,)."""
     offset = float(np.median(y - x))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
     for slope, fixed_offset, name in LINES:
@@ -220,10 +219,11 @@ def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
 def _list_column_lines(
     features: Doubles, x: Doubles, y: Doubles, is_inside: npt.NDArray[np.bool_], columns: npt.NDArray[Any]
 ) -> Iterator[Map]:
-    """Yield maps of features (frames, columns) with a fitted offset for each column, and one also with fitted slopes.
+    """Yield maps that add a fitted number to each column of features (frames, columns), and one that also scales it.
 
-    The numbers are fitted to the features ``x`` and the array ``y`` in the compared cells (rows, compared columns). The
-    mask ``is_inside`` selects points of a column, unless it selects none. ``columns`` are the indices of the columns.
+    The numbers are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the
+    cells of the mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of
+    the compared columns.
     """
     slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
     selected = is_inside | ~is_inside.any(0)
@@ -237,10 +237,10 @@ def _list_column_lines(
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
-    """Yield maps that subtract a mean from features (frames, columns), and may divide by a standard deviation.
+    """Yield maps that subtract a mean from features (frames, columns), or also divide by a standard deviation.
 
-    The statistics are those of each column, or of all values, of the array ``sample`` (any number of frames, columns).
-    If ``sample`` is not the object ``features``, the descriptions of the maps name its number of frames.
+    The mean and the standard deviation are those of each column, or of all values, of the array ``sample`` (any number
+    of frames, columns). Unless ``sample`` is ``features`` itself, the descriptions name its number of frames.
     """
     source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
@@ -256,10 +256,10 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a number that was added to log energies, such as "plus 1", and the likely reason of its value.
+    """Describe a number that was added to log energies, such as "plus 1", and the likely reason for it, if any.
 
-    The reasons are another scale of the samples, and power that was divided by the number of FFT points. The log
-    energies are natural logarithms times ``slope``.
+    The number may stand for another scale of the samples, or for power that was divided by the number of FFT points.
+    The log energies are natural logarithms times ``slope``.
     """
     sign = "plus" if offset > 0 else "minus"
     for factor, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
@@ -275,10 +275,10 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
 
 
 def fit_line(x: Doubles, y: Doubles, selected: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
-    """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
+    """Fit a line to points ``x`` and ``y`` (n,), or a line to each column of points (n, columns), by least squares.
 
     Return the slope and the offset, as numbers or as arrays (columns,). The mask ``selected`` selects the points that
-    are used, at least one of each column. None selects all. The slope is 1 if all selected ``x`` of a line are equal.
+    are used, at least one of each column. None selects all. If all selected ``x`` of a line are equal, its slope is 1.
     """
     weights = np.ones(x.shape) if selected is None else selected.astype(np.float64)
     x_mean, y_mean = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
@@ -289,20 +289,21 @@ def fit_line(x: Doubles, y: Doubles, selected: npt.NDArray[np.bool_] | None = No
 
 
 def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the common frames of both arrays, if frame ``i`` of ``target`` is frame ``i + shift`` of ``features``."""
+    """Return the frames of both arrays that overlap if frame ``i`` of ``target`` is ``features[i + shift]``."""
     features, target = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(features), len(target))
     return features[:count], target[:count]
 
 
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
-    """Return the shift of frames (:func:`select_common_frames`) at which two arrays (frames, columns) agree best.
+    """Return the ``shift`` at which ``features[i + shift]`` and ``target[i]`` agree best for all overlapping frames.
 
-    It differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, the nearest is returned.
+    It differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, return the one nearest to
+    ``expected_shift``.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
-        """Return the distance of the arrays at a shift, and the difference from ``expected_shift``."""
+        """Return the distance of the overlapping frames, and how far ``shift`` is from ``expected_shift``."""
         a, b = select_common_frames(features, target, shift)
         # A straight line fits one common frame exactly, so fewer than two frames count as the largest distance.
         return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0), abs(shift - expected_shift)
@@ -311,16 +312,13 @@ def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0,
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe ``counts``, the numbers of additional frames (missing if negative) at the "start" and the "end"."""
+    """Describe ``counts`` of additional frames at the "start" and the "end". Negative counts are missing frames."""
     return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
             for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlation of each column of ``target`` with each column of ``features``, or 0 for a constant column.
-
-    The result has the shape (columns of the target, columns of the features).
-    """
+    """Return the correlations (target columns, feature columns) of all pairs of columns, with 0 for constant ones."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         norms = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
@@ -328,10 +326,9 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of ``target`` the index of the column of ``features`` that equals it.
+    """Return for each column of ``target`` the index of the column of ``features`` that it was made from.
 
-    Columns are equal if a positive scale and an offset convert one to the other. Return None if a column of ``target``
-    equals no column of ``features``.
+    A positive scale and an offset convert one to the other. Return None if a column of ``target`` has no such column.
     """
     correlations = compute_correlations(features, target)
     best = correlations.argmax(1)
@@ -340,7 +337,7 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe the columns ``order`` (indices) that were selected from ``column_count`` columns, or "" for all."""
+    """Describe the columns with the indices ``order``, in this order. Return "" for ``range(column_count)``."""
     order, all_columns = list(order), list(range(column_count))
     orders = {
         "the first column last": [*all_columns[1:], 0],

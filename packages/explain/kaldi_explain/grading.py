@@ -1,4 +1,4 @@
-"""Run an implementation of Kaldi's features over the conformance kit, and grade its results."""
+"""Run an implementation of Kaldi's features over the test vectors of the conformance kit, and grade its results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHECKOUT = Path(__file__).parents[3] / "reference_data" / "conformance"
 
 
 def _is_numeric(array: Array) -> bool:
-    """Return True if the elements of an array are booleans, integers or floats, but not complex numbers."""
+    """Return True if the elements of an array are Booleans, integers or floats. Complex numbers do not count."""
     return array.dtype.kind in "biuf"
 
 
@@ -66,7 +66,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error: 1e-3 or 3 times :attr:`rounding`, whichever is larger. See :meth:`grade`."""
+        """Largest accepted error, as :meth:`grade` defines it: 1e-3, or 3 times :attr:`rounding` if that is larger."""
         return max(MIN_TOLERANCE, ROUNDING_FACTOR * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
@@ -76,11 +76,11 @@ class Vector:
             result: the output for the input ``given`` and the ``options``.
 
         Returns:
-            The grade, and a description of the error of a wrong result, or "". The grade is "bits" for numbers equal to
+            The grade, and a description of the error of a wrong result, or "". The grade is "bits" if the numbers equal
             ``expected`` (after conversion to its type, if it is a float type), "1e-5" for errors of at most 1e-5,
-            "1e-3" for errors of at most :attr:`tolerance`, and "wrong" for other results. Errors are relative to
-            expected magnitudes above 1, and absolute for smaller magnitudes. Expected integers must be equal. NaN
-            equals NaN, and two empty arrays are equal.
+            "1e-3" for errors of at most :attr:`tolerance`, and "wrong" for other results. An error is divided by the
+            expected magnitude if this is above 1. Integers are graded only "bits" or "wrong". NaN equals NaN, and two
+            empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
         if not _is_numeric(array):
@@ -109,7 +109,7 @@ class Vector:
         return "wrong", f"the largest error is {largest:.2g}, at {indices}"
 
     def check(self, result: npt.ArrayLike) -> None:
-        """Raise AssertionError if the output ``result`` of an implementation for this vector is wrong.
+        """Raise AssertionError if ``result``, the output of an implementation for this vector, is wrong.
 
         Use this method in a test with the decorator ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
         """
@@ -125,8 +125,8 @@ class Result:
     Attributes:
         vector: the vector.
         grade: one of ``GRADES``.
-        why: description of a wrong result, or reason of a failure or of an unsupported vector. "" without a reason.
-        array: the output of the implementation if it is wrong. None for other grades.
+        why: the error of a wrong result, or the reason why a vector failed or is not supported. "" if none is known.
+        array: the output of the implementation if the grade is "wrong", or else None.
     """
 
     vector: Vector
@@ -143,7 +143,7 @@ class Scorecard:
 
     Attributes:
         results: the results of all vectors.
-        causes: mistakes that explain wrong results, the most frequent first.
+        causes: mistakes in the implementation that explain wrong results, the most frequent first.
     """
 
     results: list[Result]
@@ -163,7 +163,7 @@ class Scorecard:
         return counts
 
     def __str__(self) -> str:
-        """Return the table, and a line for each cause and for each of the first failures."""
+        """Return the table of :meth:`counts`, followed by lines for causes, failures and unsupported vectors."""
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
         titles = {result.vector.level: result.vector.title for result in self.results}
         for level, counts in sorted(self.counts().items()):
@@ -183,8 +183,8 @@ class Scorecard:
     def as_json(self) -> str:
         """Return the scorecard as a JSON object with ``passed``, ``levels``, ``causes`` and ``vectors``.
 
-        ``levels`` is the result of :meth:`counts`. ``vectors`` maps the ids of wrong and failed vectors to the grade
-        and its reason.
+        ``levels`` is the result of :meth:`counts`. ``vectors`` maps the ids of wrong and failed vectors to objects with
+        ``grade`` and ``why``.
         """
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
@@ -234,7 +234,7 @@ def conform(
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
-    """Return the scorecard of results. If ``explain`` is True, search for the causes of wrong numeric results."""
+    """Return the scorecard of results. With ``explain``, search for the causes of wrong results that are numeric."""
     wrong_results = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results
@@ -253,7 +253,8 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
     """Call an implementation with the input and the options of a vector, and grade the array that it returns.
 
-    The grade is "not supported" if it raises NotImplementedError, and "failed" if it raises another error or exits.
+    The grade is "not supported" if the implementation raises NotImplementedError, and "failed" if it raises any other
+    exception or calls ``sys.exit``.
     """
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
@@ -295,7 +296,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
-    """Return the folder of the conformance kit: ``kit``, or the installed package, or else the kit of this checkout.
+    """Return ``kit`` as a path. If it is None, return the installed kit, or else the kit in this checkout.
 
     Raise FeatureError if the folder does not exist, or is not a conformance kit.
     """
@@ -314,11 +315,11 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Load one level of a kit. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
-    files: dict[str, Array] = {}  # Maps the names of files to their numbers, in an array of one dimension.
+    """Load the vectors of a level. Raise OSError, ValueError, KeyError, TypeError or ArkError for a damaged kit."""
+    files: dict[str, Array] = {}  # Maps names of .npy files to their contents, arrays of one dimension.
 
     def read_array(location: dict[str, Any]) -> Array:
-        """Return an array of a file. ``location`` has the keys "file", "offset" (number of elements) and "shape"."""
+        """Read an array from its ``location``: a "file", an "offset" in elements, and a "shape"."""
         name = Path(location["file"]).name
         if name not in files:
             files[name] = load_npy(folder / name)
@@ -328,7 +329,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
 
     @functools.lru_cache(maxsize=64)
     def read_samples(name: str) -> Array:
-        """Return the first channel (T,) of the wave file ``name``. Several vectors may share a file."""
+        """Return the first channel (T,) of the wave file ``name``. Results are cached, because vectors share files."""
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 
