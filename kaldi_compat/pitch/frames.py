@@ -131,7 +131,7 @@ class _Chunks(NamedTuple):
 def _divide_into_chunks(
     lengths: Integers, chunk_size: int, ends: Integers | None
 ) -> tuple[Integers, Integers, Integers]:
-    """Divide the audio of utterances into chunks. The last chunk is empty, and means that the utterance has ended.
+    """Divide the audio of utterances into chunks. The last chunk of an utterance is empty, and marks its end.
 
     Args:
         lengths: (utterances,): number of samples of each utterance.

@@ -117,7 +117,7 @@ def export_frontend(
 
 
 def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
-    """Copy a front end to the CPU. The copy computes spectra by ``dft``: "matmul" or "fft"."""
+    """Copy a front end to the CPU, in evaluation mode. The copy computes spectra by ``dft``: "matmul" or "fft"."""
     module = copy.deepcopy(frontend).cpu().eval()
     module.dft = dft
     module.feature = module._make_feature(module.preset.feature_options)

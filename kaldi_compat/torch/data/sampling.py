@@ -367,8 +367,7 @@ def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Num
 
     The lengths of a data directory are its numbers of frames, or without ``utt2num_frames`` its durations in seconds.
 
-    Raises:
-        OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.
+    Raise OptionError if there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.
     """
     if isinstance(lengths, DataDir):
         by_key = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()

@@ -134,7 +134,7 @@ def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
 
 
 def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
-    """Return the reason why the exact engine cannot compute on the devices or with float64 samples, or ""."""
+    """Return the reason why the exact engine cannot use these devices or float64 samples, or "" if it can."""
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

@@ -107,7 +107,7 @@ class Fbank(FbankConstructor, MelFeature):
 
 
 class FlooredFbank(Fbank):
-    """Log-mel filter bank features whose mel energies have a different floor from Kaldi's.
+    """Log-mel filter bank features whose mel energies have a floor other than Kaldi's.
 
     Created by :meth:`Fbank.from_feature_extractor`, and computed by the torch engine.
 

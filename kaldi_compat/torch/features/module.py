@@ -43,7 +43,7 @@ def refuse_old_compilers(forward: Function) -> Function:
         raise torch._dynamo.exc.Unsupported(OLD_VERSION)
 
     @functools.wraps(forward)
-    def run_eagerly(*arguments: Any, **options: Any) -> Any:
+    def run_uncompiled(*arguments: Any, **options: Any) -> Any:
         if torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(raise_unsupported)
         # While torch.jit.trace records, no function of torch._dynamo may be called, because the tracer refuses it.
@@ -51,7 +51,7 @@ def refuse_old_compilers(forward: Function) -> Function:
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 
-    return run_eagerly  # type: ignore[return-value]
+    return run_uncompiled  # type: ignore[return-value]
 
 
 class FeatureModule(nn.Module):

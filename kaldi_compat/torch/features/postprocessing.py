@@ -199,11 +199,10 @@ class _WithStatistics(PostProcessing):
     # utterances.
     _advice = ": pass the statistics of a corpus, such as the output of matrix-sum"
 
-    def _check_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
-        """Return statistics as a matrix (2, dim + 1), or (1, dim + 1) without variances, in double precision.
+    def _convert_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
+        """Check statistics, and convert them to a float64 matrix (2, dim + 1), or (1, dim + 1) without variances.
 
-        Raises:
-            FeatureError: the statistics have a wrong shape, or are invalid for ``options``.
+        Raise FeatureError if the statistics have a wrong shape, or are invalid for ``options``.
         """
         refuse_tables(statistics)
         values = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
@@ -277,15 +276,15 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None to use the statistics of each utterance and to have no stream.
+        """Set the statistics of a corpus. With None, each utterance has its own statistics, and there is no stream.
 
-        Columns ``skip_dims`` are not normalized. Without statistics, ``skip_dims`` and ``reverse`` raise OptionError.
+        Columns ``skip_dims`` are not normalized. Raise OptionError for ``skip_dims`` or ``reverse`` without statistics.
         """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = None
         if statistics is not None:
-            matrix = replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
+            matrix = replace_statistics(self._convert_statistics(statistics, self.options), skip_dims)
         self.register_buffer("statistics", matrix, persistent=False)
         self._stream = None if matrix is None else FrameStream
 
@@ -334,7 +333,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
             # Short windows are filled with the mean and variance of the statistics, so the variance must exist.
-            matrix = self._check_statistics(statistics, CmvnOptions(norm_vars=True))
+            matrix = self._convert_statistics(statistics, CmvnOptions(norm_vars=True))
             replace_statistics(matrix, self.skip_dims)  # Raises an error for an invalid dimension.
             self.register_buffer("statistics", matrix, persistent=False)
 

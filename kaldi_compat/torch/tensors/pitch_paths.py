@@ -117,7 +117,7 @@ def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     from torch._higher_order_ops.scan import scan
 
     def scan_forward(costs: Tensor, local_costs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the results of :func:`_step_forward`: the costs, which scan passes to the next frame, and the rest."""
+        """Return the costs, which scan passes to the next frame, and the other results of :func:`_step_forward`."""
         costs, predecessors, best = _step_forward(costs, local_costs, steps)
         return costs, (predecessors, best)
 
