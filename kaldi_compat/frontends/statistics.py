@@ -149,7 +149,7 @@ def _parse_funasr(text: str, name: str) -> Statistics:
 
 
 def _parse_json_statistics(content: bytes, name: str) -> Statistics:
-    """Parse the content of WeNet's JSON file, or of a JSON file with mean and std. Errors have the file's ``name``."""
+    """Parse the content of WeNet's JSON file, or of a JSON file with mean and std. Errors show the file's ``name``."""
     try:
         values = parse_json(content)
         if "mean_stat" not in values:
@@ -213,7 +213,7 @@ def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
 
 
 def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
-    """Make statistics of single precision. Raise :class:`FeatureError` for wrong shapes, NaN or infinite values."""
+    """Make float32 statistics. Raise FeatureError, which shows ``name``, for wrong shapes, NaN or infinite values."""
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(
             f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape}: expected two numbers, or "

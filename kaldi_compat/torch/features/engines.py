@@ -89,7 +89,7 @@ def choose_engine(
         module: the feature. Its attribute ``engine`` requests an engine.
         samples: audio, shape (T,) or (B, T).
         lengths: number of valid samples of each row, shape (B,); None if all are valid.
-        tracing: says whether a compiler, an exporter or autograd records the operations on the samples.
+        tracing: flags of the tools (compilers, exporters, autograd) that record the operations on the samples.
         vtln_warp, generator: further arguments of the feature's call.
 
     Raises:

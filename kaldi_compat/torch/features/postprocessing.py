@@ -231,8 +231,7 @@ class _WithStatistics(PostProcessing):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
-        # The statistics are large sums, so they stay in double precision if the model is moved to a different
-        # precision.
+        """Apply ``fn``, but keep the statistics, which are large sums, in double precision."""
         statistics = self.statistics
         super()._apply(fn, recurse)
         if statistics is not None and self.statistics is not None:
