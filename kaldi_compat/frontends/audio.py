@@ -116,7 +116,7 @@ def has_short_row(audio: CheckedAudio, size: int) -> bool:
 
 
 def scale_to_unit(samples: Array) -> Array:
-    """Return samples on the scale -1 to 1 as float32. float64 tensors stay float64, float64 arrays do not.
+    """Return samples on the scale -1 to 1 as float32. float64 tensors stay float64, but arrays do not.
 
     int16 samples are divided by 32768. Floating-point samples keep their values.
 

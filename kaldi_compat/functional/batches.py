@@ -79,9 +79,8 @@ def check_lengths(
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
     """Check features and the lengths of a padded batch, and return the lengths: see :func:`check_lengths`.
 
-    Raises:
-        FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
-            match the features.
+    Raise FeatureError if the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do
+    not match the features.
     """
     get_namespace(features)
     kind = check_plain(features, FeatureError)

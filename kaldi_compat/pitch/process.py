@@ -278,7 +278,7 @@ def process_utterances(
 
 
 def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
-    """Compute the argument ``deltas`` of :func:`process_pitch` in advance, because compilers cannot trace its creation.
+    """Compute the argument ``deltas`` of :func:`process_pitch` in advance, because compilers cannot trace this step.
 
     Args:
         options: options of :func:`process_pitch`.

@@ -158,7 +158,7 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside of the audio."""
+    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside the audio."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift

@@ -363,7 +363,6 @@ def _find_max_samples(processor: Any) -> int | None:
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return functions from the length of a model's input (samples or frames) to the number of rows of an output."""
-    # Methods of models of transformers.
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.

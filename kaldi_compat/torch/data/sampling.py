@@ -439,8 +439,7 @@ def _split_to_multiple(batches: _Plan, divisor: int) -> _Plan:
 def find_rank_and_world_size(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:
     """Return the arguments if they are passed, else the rank and world size of ``torch.distributed``, else (0, 1).
 
-    Raises:
-        OptionError: only one argument is passed, an argument is not a whole number, or an argument is out of range.
+    Raise OptionError if only one argument is passed, or an argument is not a whole number or is out of range.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("only one of rank and world_size is passed: pass rank and world_size together, or neither")

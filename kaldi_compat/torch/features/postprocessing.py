@@ -124,7 +124,7 @@ class _Filters(PostProcessing):
         self._filters = [self._make_filters(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Process features with the filters in double precision for float64 features, and else in single precision."""
+        """Process float64 features with filters in double precision, and other features in single precision."""
         filters = self._filters[features.dtype == get_namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
@@ -275,7 +275,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus. With None, each utterance has its own statistics, and there is no stream.
+        """Set the statistics of a corpus. With None, the module uses each utterance's statistics, and has no stream.
 
         Columns ``skip_dims`` are not normalized. Raise OptionError for ``skip_dims`` or ``reverse`` without statistics.
         """

@@ -280,7 +280,7 @@ class Resampler:
         return np.concatenate(resampled)
 
     def _resample_until(self, end: int, chunk_start: int) -> Samples:
-        """Return the output samples that follow the previous call's, up to sample ``end - 1`` of the utterance.
+        """Return the output samples that follow the last returned sample, up to sample ``end - 1`` of the utterance.
 
         ``chunk_start`` is the index in the stored audio of the chunk's first sample: see :func:`resample_chunk`.
         """
