@@ -68,7 +68,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        """Return the utterance ``index``. If it is skipped, return the next utterance that can be read.
+        """Return the utterance ``index``. If it is unreadable and skipped, return the next readable utterance.
 
         After the last utterance, continue with the first one. Raise KaldiCompatError if no utterance can be read.
         """
@@ -91,7 +91,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
 
     def _read_utterance(self, index: int) -> Utterance | None:
-        """Return the utterance ``index``, or None if it is skipped. Raise TypeError unless the index is an integer."""
+        """Return the utterance ``index``, or None if it is unreadable and skipped. A wrong type raises TypeError."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
@@ -147,7 +147,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._measure_length(key, partial(parse_length, key)) for key in self.keys]
 
     def _measure_length(self, key: str, measure: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length that ``measure`` computes for the utterance ``key``, or 0 if the utterance is skipped."""
+        """Return the length that ``measure`` computes for the utterance ``key``, or 0 if it is skipped as unreadable."""
         return self._skipped.read_or_skip(key, measure) or 0
 
 

@@ -60,7 +60,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
-        """Return the filter bank of a feature extractor. ``changes`` replace single options of ``settings``."""
+        """Return the filter bank with the settings of a feature extractor. ``changes`` replace single options."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
         fbank._trust_scale()  # No warning: the extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
