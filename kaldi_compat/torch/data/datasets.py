@@ -147,7 +147,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._measure_length(key, partial(parse_length, key)) for key in self.keys]
 
     def _measure_length(self, key: str, measure: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length that ``measure`` computes for the utterance ``key``, or 0 if it is skipped as unreadable."""
+        """Return the length that ``measure`` computes for ``key``, or 0 if the utterance is unreadable and skipped."""
         return self._skipped.read_or_skip(key, measure) or 0
 
 
