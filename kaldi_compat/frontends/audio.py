@@ -116,12 +116,11 @@ def has_short_row(audio: CheckedAudio, size: int) -> bool:
 
 
 def scale_to_unit(samples: Array) -> Array:
-    """Return samples on the scale -1 to 1, as float32, except that float64 tensors stay float64.
+    """Return samples on the scale -1 to 1 as float32. float64 tensors stay float64, but arrays do not.
 
     int16 samples are divided by 32768. Floating-point samples keep their values.
 
-    Raises:
-        AudioError: the samples are neither int16 nor floating point.
+    Raise AudioError for samples that are neither int16 nor floating point.
     """
     check_samples(samples)
     xp = get_namespace(samples)

@@ -258,7 +258,7 @@ def is_preset_file(preset: str) -> bool:
 
 
 def _check_entries(description: Mapping[str, Any]) -> None:
-    """Raise :class:`OptionError` for an unknown or missing entry, or a value of a wrong type or of too many bits."""
+    """Raise OptionError if a preset has an unknown entry, a value of a wrong type or size, or no name or feature."""
     for key, value in description.items():
         if key not in KEYS:
             nearest = find_nearest_name(str(key), KEYS)
@@ -276,7 +276,7 @@ def _check_entries(description: Mapping[str, Any]) -> None:
 
 
 def _parse_source(values: Mapping[str, Any]) -> Source:
-    """Create the source from its attributes by name. Raise :class:`OptionError` for an invalid name or value."""
+    """Create a source from a dictionary of its attributes. Raise OptionError for an invalid name or value."""
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
         if key not in fields:
@@ -287,7 +287,7 @@ def _parse_source(values: Mapping[str, Any]) -> Source:
 
 
 def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
-    """Create the options of a feature from values by name. Dithering is off unless ``values`` has ``dither``.
+    """Create the options of a feature from a dictionary. Dithering is off unless ``values`` contains ``dither``.
 
     Raise :class:`OptionError` for an invalid value, or for an option that another entry of the preset sets.
     """

@@ -133,8 +133,7 @@ def _parse_funasr(text: str, name: str) -> Statistics:
 
     The file has the text format of Kaldi's nnet1.
 
-    Raises:
-        FeatureError: a vector is missing or invalid. The message has ``name``, the name of the file.
+    Raise FeatureError, which shows the file's ``name``, if a vector is missing or invalid.
     """
     vectors = []
     for tag in ("<AddShift>", "<Rescale>"):
@@ -150,7 +149,7 @@ def _parse_funasr(text: str, name: str) -> Statistics:
 
 
 def _parse_json_statistics(content: bytes, name: str) -> Statistics:
-    """Parse the content of WeNet's JSON file, or of a JSON file with mean and std. Errors have the file's ``name``."""
+    """Parse the content of WeNet's JSON file, or of a JSON file with mean and std. Errors show the file's ``name``."""
     try:
         values = parse_json(content)
         if "mean_stat" not in values:
@@ -171,7 +170,10 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
 
 
 def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
-    """Convert Kaldi statistics (2, dim + 1): row 0 has the sums and the number of frames, row 1 the sums of squares."""
+    """Convert Kaldi statistics (2, dim + 1): row 0 has the sums and the number of frames, row 1 the sums of squares.
+
+    Raise FeatureError, which shows ``name``, for a wrong shape or type, or for invalid sums.
+    """
     if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2 or matrix.dtype.kind not in "fiu":
         raise FeatureError(
             f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.dtype} of shape {matrix.shape}"
@@ -181,7 +183,10 @@ def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
 
 
 def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
-    """Convert the sums (dim,) and the sums of squares (dim,) of ``count`` frames. Errors start with ``name``."""
+    """Compute statistics from the sums (dim,) and the sums of squares (dim,) of ``count`` frames.
+
+    Raise FeatureError, which shows ``name``, if ``count`` is below 1, or a variance is negative beyond rounding errors.
+    """
     if not count >= 1:
         raise FeatureError(f"{name}: the statistics are of {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
@@ -197,7 +202,7 @@ def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: floa
 
 
 def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
-    """Convert a mean and a standard deviation, two numbers or two vectors (dim,). Errors start with ``name``."""
+    """Convert a mean and a positive standard deviation, two numbers or two vectors (dim,). Errors show ``name``."""
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -208,7 +213,7 @@ def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
 
 
 def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
-    """Make statistics of single precision. Raise :class:`FeatureError` for wrong shapes, NaN or infinite values."""
+    """Make float32 statistics. Raise FeatureError, which shows ``name``, for wrong shapes, NaN or infinite values."""
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(
             f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape}: expected two numbers, or "

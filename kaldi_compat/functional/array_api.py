@@ -25,8 +25,7 @@ Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 def get_namespace(x: object) -> Any:
     """Return the module that handles ``x``: ``numpy`` for arrays, ``torch`` for tensors.
 
-    Raises:
-        FeatureError: ``x`` is neither an array nor a tensor.
+    Raise FeatureError if ``x`` is neither an array nor a tensor.
     """
     if isinstance(x, np.ndarray):
         return np

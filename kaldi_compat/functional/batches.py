@@ -35,9 +35,9 @@ def check_lengths(
         device.
 
     Raises:
-        error: the lengths are not integers, lack values (device meta), are not one for each row, are negative or exceed
-            the axis. The values of a tensor are checked only on the CPU, because reading them would wait for a GPU, and
-            never while it is traced.
+        error: the lengths are not integers, have no values (device meta), have a wrong shape, are negative, or exceed
+            the size of the axis. The values of a tensor are checked only on the CPU, because reading them would wait
+            for a GPU, and never while it is traced.
     """
     if lengths is None:
         return None
@@ -79,9 +79,8 @@ def check_lengths(
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
     """Check features and the lengths of a padded batch, and return the lengths: see :func:`check_lengths`.
 
-    Raises:
-        FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
-            match the features.
+    Raise FeatureError if the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do
+    not match the features.
     """
     get_namespace(features)
     kind = check_plain(features, FeatureError)

@@ -60,7 +60,10 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize frames in C: see :func:`normalize_by_sliding_windows`. Also return None if a window is empty."""
+    """Normalize frames in C: see :func:`normalize_by_sliding_windows`. Also return None if a window is empty.
+
+    Raise MemoryError if the memory for the sums over a window cannot be allocated.
+    """
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:

@@ -36,6 +36,6 @@ def split_utterances(x: npt.NDArray[Any], bounds: Integers) -> list[npt.NDArray[
 
 
 def map_utterances(x: Floats, bounds: Integers, function: Callable[[Floats], Any]) -> Floats:
-    """Apply a function to each utterance of ``x`` (frames, columns) with ``bounds``, and concatenate the results."""
+    """Split ``x`` (frames, columns) at ``bounds``, apply a function to each utterance, and concatenate the results."""
     concatenated: Floats = np.concatenate(list(map(function, split_utterances(x, bounds))))
     return concatenated

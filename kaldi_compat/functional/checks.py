@@ -29,8 +29,8 @@ _warned: set[str] = set()
 def check_shape(shape: Sequence[int], window_size: int) -> None:
     """Raise AudioError if the shape of a batch looks like (T, channels) instead of (B, T).
 
-    This is the case if the last axis is shorter than a frame of ``window_size`` samples (but not empty), and the axis
-    before it is not. Call this only for a batch without lengths, because lengths confirm that the last axis is time.
+    This is the case if the last axis is not empty and has fewer than ``window_size`` samples (a frame), and the axis
+    before it has as many or more. Call this only without lengths, which confirm that the last axis is time.
     """
     if 0 < shape[-1] < window_size <= shape[-2]:
         samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
@@ -44,8 +44,7 @@ def check_shape(shape: Sequence[int], window_size: int) -> None:
 def check_samples(samples: Any) -> None:
     """Check that an array or tensor can hold audio: floating-point numbers, or signed integers of at least 16 bits.
 
-    Raises:
-        AudioError: the samples are 8-bit or unsigned integers, are not plain real numbers, or have no dimension.
+    Raise AudioError if the samples are 8-bit or unsigned integers, are not plain real numbers, or have no dimension.
     """
     kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
     if kind not in "iuf":
@@ -298,8 +297,7 @@ class AudioFeature:
 def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
     """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several channels.
 
-    Raises:
-        AudioError: the sampling rate of the audio differs from ``sample_frequency``.
+    Raise AudioError if the sampling rate of the audio differs from ``sample_frequency``.
     """
     rate = audio.sample_frequency
     if rate != sample_frequency:

@@ -67,7 +67,7 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
     """Return frames (..., count, dim) that are weighted sums of consecutive frames of ``features`` (..., frames, dim).
 
     Frame ``i`` of the result is the sum of ``weights[j]`` times frame ``first + i + j`` over all ``j``. As in Kaldi,
-    the terms are added in order, and a weight of 0 is skipped. Without weights, it is frame ``first + i`` itself.
+    the terms are added in order, and a weight of 0 is skipped. Without weights, it is a copy of frame ``first + i``.
     """
     if not weights:
         frames: Array = features[..., first : first + count, :]
@@ -206,7 +206,7 @@ def repeated_deltas(
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Return the numbers of frames before and after a frame that :func:`compute_inner_shifted_deltas` needs for it."""
+    """Return the numbers of frames before and after each frame that :func:`compute_inner_shifted_deltas` needs."""
     last_shift = max(0, options.num_blocks - 1) * options.block_shift  # It is negative if the blocks go backwards.
     return options.delta_window + max(0, -last_shift), options.delta_window + max(0, last_shift)
 

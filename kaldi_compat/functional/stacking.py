@@ -14,7 +14,7 @@ __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
 def count_stacks(frames: Any, options: LowFrameRateOptions) -> Any:
-    """Return the number of stacks that ``low_frame_rate`` makes from ``frames`` frames, an integer or an array."""
+    """Return the number of stacks that ``low_frame_rate`` makes from ``frames`` frames: an int, array or tensor."""
     return (frames + options.stride - 1) // options.stride
 
 
@@ -108,7 +108,7 @@ def stack_frames(
 
 
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
-    """Return the number of frames that ``pad_frames`` makes from ``frames`` frames, an integer or an array."""
+    """Return the number of frames that ``pad_frames`` makes from ``frames`` frames: an int, array or tensor."""
     if options.length:
         return frames * 0 + options.length  # The result is an array if ``frames`` is an array.
     return (frames + options.multiple - 1) // options.multiple * options.multiple

@@ -29,7 +29,7 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_counts: Array) -> Array:
-    """Return the log energy threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean.
+    """Return the threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
 
     Args:
         log_energy: (..., frames), zero after the last valid frame.

@@ -131,7 +131,7 @@ class _Chunks(NamedTuple):
 def _divide_into_chunks(
     lengths: Integers, chunk_size: int, ends: Integers | None
 ) -> tuple[Integers, Integers, Integers]:
-    """Divide the audio of utterances into chunks. The last chunk is empty, and means that the utterance has ended.
+    """Divide the audio of utterances into chunks. The last chunk of an utterance is empty, and marks its end.
 
     Args:
         lengths: (utterances,): number of samples of each utterance.
@@ -204,9 +204,9 @@ def _compute_ballasts(
 
 
 def _compute_chunk_variances(signal: Floats, chunks: _Chunks) -> Doubles:
-    """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
+    """Return the variance (chunks,) of each utterance's audio up to the end of each chunk.
 
-    ``signal`` (samples,) is the resampled audio of all utterances.
+    ``signal`` (samples,) is the resampled audio of all utterances. The variance is NaN before the first sample.
     """
     new_sample_counts = chunks.sample_counts - _take_previous(chunks.sample_counts, chunks.bounds)
     sums = compute_signal_sums(signal, np.concatenate(([0], np.cumsum(new_sample_counts)))).astype(np.float64)

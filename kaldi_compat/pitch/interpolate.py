@@ -301,8 +301,7 @@ def _compute_reach(options: InterpolatePitchOptions) -> int:
 def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
     """Return the most probable path of each utterance: the state (index in the grid) of each row, (rows,).
 
-    Raises:
-        MemoryError: the memory for the paths of the longest utterance cannot be allocated.
+    Raise MemoryError if the memory for the paths of the longest utterance cannot be allocated.
     """
     reach, interval = _compute_reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)

@@ -126,7 +126,7 @@ def compute_first_pass_features(
 
 
 def trace_online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
-    """Yield the best path after each chunk that adds frames, the number of its ready frames, and True at the end.
+    """Yield the best path after each chunk that adds frames, its number of ready frames, and True for the last path.
 
     The ready frames are the frames on which all paths agree, one frame after them (as in Kaldi), and all frames that
     ``max_frames_latency`` frames follow. At the end of the audio, all frames are ready. The next iteration changes the

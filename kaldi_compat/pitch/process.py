@@ -77,7 +77,7 @@ def compute_log_pitch(pitch: Array) -> Array:
 def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
     """Return the log pitch ``(..., frames)`` minus its mean over neighboring frames.
 
-    The frames have the probability of voicing as their weights in the mean.
+    In the mean, each frame is weighted by its probability of voicing.
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch in Hz.
@@ -255,10 +255,10 @@ def process_utterances(
     log_pitches = compute_log_pitch(np.ascontiguousarray(features[:, 1]))
 
     def normalize_pitch() -> Floats:
-        """Return the log pitch (rows,) minus its weighted mean over neighboring frames."""
-        weight = estimate_probability_of_voicing(features[:, 0])
+        """Return the log pitch (rows,) minus its mean over neighboring frames, weighted by probability of voicing."""
+        weights = estimate_probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
-        normalized: Floats = log_pitches - compute_window_means(weight, weight * log_pitches, bounds, left, right)
+        normalized: Floats = log_pitches - compute_window_means(weights, weights * log_pitches, bounds, left, right)
         return normalized
 
     def compute_deltas() -> Floats:
@@ -278,7 +278,7 @@ def process_utterances(
 
 
 def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
-    """Compute the argument ``deltas`` of :func:`process_pitch` in advance, because compilers cannot trace this.
+    """Compute the argument ``deltas`` of :func:`process_pitch` in advance, because compilers cannot trace this step.
 
     Args:
         options: options of :func:`process_pitch`.
@@ -313,7 +313,7 @@ def compute_undelayed_features(
     log_pitches = compute_log_pitch(features[..., 1])
 
     def normalize_pitch() -> Array:
-        """Return the log pitch (..., frames) minus its weighted mean over neighboring frames."""
+        """Return the log pitch (..., frames) minus its weighted mean: see :func:`normalize_log_pitch`."""
         left, right = options.normalization_left_context, options.normalization_right_context
         return normalize_log_pitch(features, left, right, lengths)
 

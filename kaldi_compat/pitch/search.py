@@ -158,7 +158,7 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside of the audio."""
+    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside the audio."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
@@ -225,16 +225,16 @@ def find_predecessors(path_costs: Floats) -> States:
     Returns:
         Index of the predecessor of each state, (states,).
     """
-    costs, last, is_reversed = path_costs, len(path_costs) - 1, False
+    costs, highest, is_reversed = path_costs, len(path_costs) - 1, False
     lower = _find_first_minima(path_costs)
-    best, upper = lower.copy(), [last] * len(lower)
+    best, upper = lower.copy(), [highest] * len(lower)
     has_changed = True
     while has_changed:
         # Reversing the states in each round makes _narrow_bounds work from above and from below in turn.
         costs, is_reversed = costs[::-1, ::-1], not is_reversed
-        best, lower, upper = ([last - state for state in reversed(states)] for states in (best, upper, lower))
+        best, lower, upper = ([highest - state for state in reversed(states)] for states in (best, upper, lower))
         has_changed = _narrow_bounds(np.ascontiguousarray(costs).data, best, lower, upper)
-    return np.array([last - state for state in reversed(best)] if is_reversed else best, np.int16)
+    return np.array([highest - state for state in reversed(best)] if is_reversed else best, np.int16)
 
 
 def _find_first_minima(costs: Floats) -> list[int]:
@@ -242,11 +242,11 @@ def _find_first_minima(costs: Floats) -> list[int]:
 
     The search in a row starts at the minimum of the previous row.
     """
-    minima, last = [], 0
+    minima, index = [], 0
     for row in costs.tolist():
-        while last + 1 < len(row) and row[last + 1] < row[last]:
-            last += 1
-        minima.append(last)
+        while index + 1 < len(row) and row[index + 1] < row[index]:
+            index += 1
+        minima.append(index)
     return minima
 
 

@@ -124,11 +124,11 @@ def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], opt
 
 @native.twin(_smooth_utterances_in_c)
 def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
-    """Apply :func:`smooth_pitch` to several utterances.
+    """Apply :func:`smooth_pitch` to several utterances, and return features of the same shape (rows, columns).
 
     Args:
         features: (rows, columns): the features of all utterances, for which :func:`can_smooth_together` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
-        options: sizes of the windows.
+        options: sizes of the windows in frames.
     """
     return map_utterances(features, bounds, lambda track: smooth_pitch(track, options))

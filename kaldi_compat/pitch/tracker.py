@@ -198,8 +198,7 @@ def track_block(
 def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert audio (samples,) to float32, unless it is int16. The tracker takes only these two types.
 
-    Raises:
-        AudioError: ``samples`` has more or less than one axis, or an unsupported type.
+    Raise AudioError if ``samples`` does not have exactly one axis, or has an unsupported type.
     """
     if samples.ndim != 1:
         raise AudioError(

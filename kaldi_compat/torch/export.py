@@ -117,7 +117,7 @@ def export_frontend(
 
 
 def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
-    """Copy a front end to the CPU. The copy computes spectra by ``dft``: "matmul" or "fft"."""
+    """Copy a front end to the CPU, in evaluation mode. The copy computes spectra by ``dft``: "matmul" or "fft"."""
     module = copy.deepcopy(frontend).cpu().eval()
     module.dft = dft
     module.feature = module._make_feature(module.preset.feature_options)
@@ -136,7 +136,10 @@ def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -
 
 
 def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
-    """Return the ``ONNXProgram`` of a front end. Raise FeatureError if PyTorch is too old or a package is missing."""
+    """Return the ``ONNXProgram`` of a front end for inputs like ``example``, of any size.
+
+    Raise FeatureError if PyTorch is too old or a package is missing.
+    """
     if not hasattr(getattr(torch.export, "Dim", None), "AUTO"):
         raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
     auto = torch.export.Dim.AUTO
@@ -158,7 +161,7 @@ def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
 
 @contextlib.contextmanager
 def _silence_exporter() -> Iterator[None]:
-    """Suppress the exporter's deprecation warnings and log messages below ERROR, which users cannot act on."""
+    """Suppress the exporter's deprecation warnings and log messages below ERROR within a ``with`` block."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -113,8 +113,7 @@ def is_tensor_or_storage(value: Any) -> bool:
 def iterate_tensor(value: Any) -> Iterator[str | memoryview]:
     """Yield type, shape, quantization and bytes of a tensor or storage, for a checksum independent of the device.
 
-    Raises:
-        ValueError: the tensor has no values, because it is lazy or on the device meta.
+    Raise ValueError for a tensor without values, which is lazy or on the device meta.
     """
     if isinstance(value, torch.TypedStorage):
         value = value._untyped_storage
@@ -192,7 +191,7 @@ def find_or_download(name: str, *, allow_pickle: bool) -> str:
 
 
 def _to_one_line(error: BaseException) -> str:
-    """Return the message of an error in one line, or the name of its type if there is no message."""
+    """Return the message of an error as one line, or the name of the error's type if the message is empty."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -355,7 +354,7 @@ class _Pretrained:
 
 
 def _find_max_samples(processor: Any) -> int | None:
-    """Return the length in samples to which an extractor pads or cuts audio (Whisper: 30 s); None if it does not."""
+    """Return the number of samples to which a feature extractor pads or cuts audio, or None if it does neither."""
     if (samples := getattr(processor, "n_samples", None)) is not None:
         return int(samples)
     frames = getattr(processor, "max_length", None)  # Frames are 10 ms apart.
@@ -364,7 +363,6 @@ def _find_max_samples(processor: Any) -> int | None:
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return functions from the length of a model's input (samples or frames) to the number of rows of an output."""
-    # Methods of models of transformers.
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.

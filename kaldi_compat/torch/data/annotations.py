@@ -85,7 +85,7 @@ class _Target:
         Raises:
             MissingKeyError: the table has no target of the utterance.
             ArkError: the target cannot be read.
-            KaldiCompatError: ``convert`` raises an error for the target.
+            KaldiCompatError: ``convert`` raises a TypeError or a ValueError for the target.
         """
         if key not in self.table:
             name = self.name.replace("_", " ")

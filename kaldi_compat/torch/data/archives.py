@@ -26,8 +26,8 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
     The readers are the workers of all ranks. Exactly one reader returns each utterance. If there are at least as many
-    tables as readers, whole tables are distributed over the readers. Otherwise every reader scans all tables, runs the
-    commands of pipes, and returns every n-th utterance. From a script file, it reads only these utterances.
+    tables as readers, whole tables are distributed over the readers. Otherwise each of the n readers scans all tables,
+    runs the commands of pipes, and returns every n-th utterance. From a script file, it reads only these utterances.
 
     Args:
         rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.
@@ -139,7 +139,8 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     def _shuffle_utterances(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
         """Yield utterances in an order that the seed, the epoch and the index ``reader`` determine.
 
-        If the buffer is full, each new utterance replaces a random one, which is yielded. The rest follows at the end.
+        Once a buffer holds ``shuffle_buffer`` utterances, each new utterance replaces a random utterance of the buffer,
+        which is yielded. The utterances that remain in the buffer at the end follow in random order.
         """
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []

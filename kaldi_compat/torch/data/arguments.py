@@ -50,7 +50,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the rate in Hz of the audio that ``feature`` takes, or None for a function or a module without rate."""
+    """Return the sampling rate in Hz that ``feature`` expects, or None for a function or a module without a rate."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):

@@ -68,9 +68,9 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        """Return the utterance ``index``. If it is skipped, return the next utterance that can be read.
+        """Return the utterance ``index``. If it is unreadable and skipped, return the next readable utterance.
 
-        The first utterance follows the last utterance. Raise KaldiCompatError if no utterance can be read.
+        After the last utterance, continue with the first one. Raise KaldiCompatError if no utterance can be read.
         """
         if (utterance := self._read_utterance(index)) is not None:
             return utterance
@@ -82,13 +82,16 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         )
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
-        """Return the utterances of a batch. Replace skipped utterances by readable ones, if possible of the batch."""
+        """Return the utterances of a batch. Readable utterances of the batch replace skipped utterances.
+
+        If the batch has no readable utterance, the next readable utterance of the data set replaces all of them.
+        """
         utterances = [self._read_utterance(index) for index in indices]
         readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
         return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
 
     def _read_utterance(self, index: int) -> Utterance | None:
-        """Return the utterance ``index``, or None if it is skipped. Raise TypeError unless the index is an integer."""
+        """Return the utterance ``index``, or None if it is unreadable and skipped. A wrong type raises TypeError."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
@@ -144,7 +147,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._measure_length(key, partial(parse_length, key)) for key in self.keys]
 
     def _measure_length(self, key: str, measure: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length that ``measure`` computes for the utterance ``key``, or 0 if the utterance is skipped."""
+        """Return the length that ``measure`` computes for ``key``, or 0 if the utterance is unreadable and skipped."""
         return self._skipped.read_or_skip(key, measure) or 0
 
 
@@ -456,7 +459,10 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert ``value`` by ``to_number``. Raise FormatError with ``file`` and ``key`` unless it is finite and >= 0."""
+    """Convert a length with ``to_number``. Raise FormatError, which shows ``file`` and ``key``, if it is not valid.
+
+    A valid length is a finite number of at least 0.
+    """
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length

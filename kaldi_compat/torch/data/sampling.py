@@ -367,8 +367,7 @@ def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Num
 
     The lengths of a data directory are its numbers of frames, or without ``utt2num_frames`` its durations in seconds.
 
-    Raises:
-        OptionError: there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.
+    Raise OptionError if there are no lengths, or the lengths are not finite numbers >= 0 in one dimension.
     """
     if isinstance(lengths, DataDir):
         by_key = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
@@ -440,8 +439,7 @@ def _split_to_multiple(batches: _Plan, divisor: int) -> _Plan:
 def find_rank_and_world_size(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:
     """Return the arguments if they are passed, else the rank and world size of ``torch.distributed``, else (0, 1).
 
-    Raises:
-        OptionError: only one argument is passed, an argument is not a whole number, or an argument is out of range.
+    Raise OptionError if only one argument is passed, or an argument is not a whole number or is out of range.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("only one of rank and world_size is passed: pass rank and world_size together, or neither")

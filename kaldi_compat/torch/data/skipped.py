@@ -48,7 +48,7 @@ class Skipped:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
     def read_or_skip(self, key: str, make: Callable[[], Value]) -> Value | None:
-        """Return the result of ``make``, or None if record_skip records its ArkError, KaldiCompatError or OSError."""
+        """Return the result of ``make``. On ArkError, KaldiCompatError or OSError, call record_skip and return None."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:

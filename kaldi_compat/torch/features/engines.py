@@ -89,7 +89,7 @@ def choose_engine(
         module: the feature. Its attribute ``engine`` requests an engine.
         samples: audio, shape (T,) or (B, T).
         lengths: number of valid samples of each row, shape (B,); None if all are valid.
-        tracing: says whether a compiler, an exporter or autograd records the operations on the samples.
+        tracing: flags of the tools (compilers, exporters, autograd) that record the operations on the samples.
         vtln_warp, generator: further arguments of the feature's call.
 
     Raises:
@@ -134,7 +134,7 @@ def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
 
 
 def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
-    """Return the reason why the exact engine cannot compute on the devices or with float64 samples, or ""."""
+    """Return the reason why the exact engine cannot use these devices or float64 samples, or "" if it can."""
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

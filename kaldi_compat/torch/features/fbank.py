@@ -60,7 +60,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
-        """Return the filter bank of a feature extractor. ``changes`` replace single options of ``settings``."""
+        """Return the filter bank with the settings of a feature extractor. ``changes`` replace single options."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
         fbank._trust_scale()  # No warning: the extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
@@ -107,7 +107,7 @@ class Fbank(FbankConstructor, MelFeature):
 
 
 class FlooredFbank(Fbank):
-    """Log-mel filter bank features whose mel energies have a different floor from Kaldi's.
+    """Log-mel filter bank features whose mel energies have a floor other than Kaldi's.
 
     Created by :meth:`Fbank.from_feature_extractor`, and computed by the torch engine.
 

@@ -209,7 +209,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
             self._set_statistics(statistics)
 
     def _set_statistics(self, statistics: Any) -> None:
-        """Set the shift and scale of each column from ``statistics``, or if None from the options mean and std."""
+        """Set the shift and scale of each column from ``statistics``. If None, use the options ``mean`` and ``std``."""
         if statistics is None:
             statistics = Statistics.of_numbers(self.options)
         elif self.options != GlobalCmvnOptions():

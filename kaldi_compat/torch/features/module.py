@@ -43,7 +43,8 @@ def refuse_old_compilers(forward: Function) -> Function:
         raise torch._dynamo.exc.Unsupported(OLD_VERSION)
 
     @functools.wraps(forward)
-    def run_eagerly(*arguments: Any, **options: Any) -> Any:
+    def run_uncompiled(*arguments: Any, **options: Any) -> Any:
+        """Run ``forward`` uncompiled. While the compiler records this call, raise Unsupported in the compiler."""
         if torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(raise_unsupported)
         # While torch.jit.trace records, no function of torch._dynamo may be called, because the tracer refuses it.
@@ -51,7 +52,7 @@ def refuse_old_compilers(forward: Function) -> Function:
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 
-    return run_eagerly  # type: ignore[return-value]
+    return run_uncompiled  # type: ignore[return-value]
 
 
 class FeatureModule(nn.Module):
@@ -130,7 +131,7 @@ class ConfiguredModule(FeatureModule):
         self._register_constant(name, torch.from_numpy(np.ascontiguousarray(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
-        # If a model is moved to half precision, its features are still computed in single precision.
+        """Apply ``fn``, but keep constants in single precision if ``fn`` converts the module to half precision."""
         buffers = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in buffers.items():

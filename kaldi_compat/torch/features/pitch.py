@@ -123,9 +123,8 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     def _runs_in_torch(self, samples: Tensor) -> bool:
         """Return True if torch computes the pitch, and False if NumPy does.
 
-        Raises:
-            KaldiCompatError: the option ``simulate_first_pass_online``, which only NumPy supports, is set in a model
-                that is compiled, exported, traced or mapped.
+        Only NumPy supports ``simulate_first_pass_online``. Raise KaldiCompatError if this option is set in a model that
+        is compiled, exported, traced or mapped.
         """
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_traced_or_differentiated(samples)

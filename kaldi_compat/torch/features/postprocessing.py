@@ -124,7 +124,7 @@ class _Filters(PostProcessing):
         self._filters = [self._make_filters(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Process features with the filters in double precision for float64 features, and else in single precision."""
+        """Process float64 features with filters in double precision, and other features in single precision."""
         filters = self._filters[features.dtype == get_namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
@@ -199,11 +199,10 @@ class _WithStatistics(PostProcessing):
     # utterances.
     _advice = ": pass the statistics of a corpus, such as the output of matrix-sum"
 
-    def _check_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
-        """Return statistics as a matrix (2, dim + 1), or (1, dim + 1) without variances, in double precision.
+    def _convert_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
+        """Check statistics, and convert them to a float64 matrix (2, dim + 1), or (1, dim + 1) without variances.
 
-        Raises:
-            FeatureError: the statistics have a wrong shape, or are invalid for ``options``.
+        Raise FeatureError if the statistics have a wrong shape, or are invalid for ``options``.
         """
         refuse_tables(statistics)
         values = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
@@ -232,8 +231,7 @@ class _WithStatistics(PostProcessing):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
-        # The statistics are large sums, so they stay in double precision if the model is moved to a different
-        # precision.
+        """Apply ``fn``, but keep the statistics, which are large sums, in double precision."""
         statistics = self.statistics
         super()._apply(fn, recurse)
         if statistics is not None and self.statistics is not None:
@@ -277,15 +275,15 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None to use the statistics of each utterance and to have no stream.
+        """Set the statistics of a corpus. With None, the module uses each utterance's statistics, and has no stream.
 
-        Columns ``skip_dims`` are not normalized. Without statistics, ``skip_dims`` and ``reverse`` raise OptionError.
+        Columns ``skip_dims`` are not normalized. Raise OptionError for ``skip_dims`` or ``reverse`` without statistics.
         """
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = None
         if statistics is not None:
-            matrix = replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
+            matrix = replace_statistics(self._convert_statistics(statistics, self.options), skip_dims)
         self.register_buffer("statistics", matrix, persistent=False)
         self._stream = None if matrix is None else FrameStream
 
@@ -334,7 +332,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
             # Short windows are filled with the mean and variance of the statistics, so the variance must exist.
-            matrix = self._check_statistics(statistics, CmvnOptions(norm_vars=True))
+            matrix = self._convert_statistics(statistics, CmvnOptions(norm_vars=True))
             replace_statistics(matrix, self.skip_dims)  # Raises an error for an invalid dimension.
             self.register_buffer("statistics", matrix, persistent=False)
 

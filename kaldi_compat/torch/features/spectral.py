@@ -91,8 +91,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def setup(self) -> None:
         """Compute the constants that depend on the options. A subclass that adds constants calls this method first.
 
-        Raises:
-            OptionError: the FFT has an odd number of points.
+        Raise OptionError if the FFT has an odd number of points.
         """
         # The frame length and the frame shift in samples, and the number of points of the FFT are stored as integers,
         # so that torch.compile does not trace the code that computes them.
@@ -320,9 +319,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.cat(features, 1)
 
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
-        """Return the filter bank for a VTLN factor, or a stack (rows, fft_bins, num_mel_bins) for one factor per row.
+        """Return the filter bank (fft_bins, num_mel_bins) for a VTLN factor, or (rows, ...) for one factor per row.
 
-        The result has the type and device of ``like``. It is None for a single factor of 1, or without a filter bank.
+        The result has the type and device of ``like``. Return None for a single factor of 1, for which the module uses
+        its own filter bank, or if the feature has no filter bank.
         """
         if isinstance(warps, float):
             bank = None if warps == 1 else self._get_filter_bank(warps)

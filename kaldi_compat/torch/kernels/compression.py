@@ -122,7 +122,7 @@ class _Launch(NamedTuple):
 
     features: Tensor
     grid: tuple[int, int]  # Number of matrices, and number of groups of columns in each matrix.
-    table: Tensor  # The argument ``places`` of the kernels.
+    places: Tensor
     ranges: Tensor
     zeros: Tensor
     headers: Tensor
@@ -132,7 +132,7 @@ class _Launch(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
-        return self.features, self.table, self.ranges, self.zeros, self.headers
+        return self.features, self.places, self.ranges, self.zeros, self.headers
 
 
 def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
@@ -140,20 +140,20 @@ def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
 
     For the arguments, see :func:`compress_rows`.
     """
-    dim, counts = features.shape[1], matrix_rows[:, 1]
+    dim, row, counts = features.shape[1], features.stride(0), matrix_rows[:, 1]
     grid = (len(matrix_rows), -(-dim // COLUMNS))
     code_ends = np.cumsum(counts * dim)
     step_counts = -(-counts // FRAMES) * FRAMES * grid[1] * COLUMNS
     step_ends = np.cumsum(step_counts)
-    places = np.column_stack((matrix_rows, code_ends - counts * dim, step_ends - step_counts))
-    table = to_device(torch.from_numpy(places), features.device)
+    host_places = np.column_stack((matrix_rows, code_ends - counts * dim, step_ends - step_counts))
+    places = to_device(torch.from_numpy(host_places), features.device)
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(OTHER_FRAMES))
+        ranges_kernel[grid](features, places, ranges, zeros, row, dim, **_make_tile_options(OTHER_FRAMES))
     headers = features.new_empty((len(matrix_rows), 2))
     num_groups = 1 << (grid[1] - 1).bit_length()
-    return _Launch(features, grid, table, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), num_groups)
+    return _Launch(features, grid, places, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), num_groups)
 
 
 def _make_tile_options(frames: int) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _make_tile_options(frames: int) -> dict[str, Any]:
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by SPEECH_FEATURE; ``method`` is not used. Return ``kind`` and ``tensors`` of CompressedMatrices."""
+    """Compress matrices by SPEECH_FEATURE, not ``method``. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.num_steps, dtype=torch.int16)
@@ -175,7 +175,7 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
 
 
 def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by ``method``, a key of _FORMATS. Return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
+    """Compress matrices by ``method``, a key of _FORMATS. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed_range = _FORMATS[method]
     codes = features.new_empty(launch.num_elements, dtype=torch.int16 if top == 65535 else torch.uint8)

@@ -45,7 +45,7 @@ def sum_filters(
     GROUP: tl.constexpr,
     BANKS: tl.constexpr,
 ):
-    """Return weighted sums of spectra for a group of bands: per frame, a tensor (GROUP, 4) of four summands per band.
+    """Return weighted sums of spectra for a group of bands: for each frame, four partial sums of each band, (GROUP, 4).
 
     Args:
         spectra: address of the spectra of the frames, in rows of ROW numbers.

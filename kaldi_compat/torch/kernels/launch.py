@@ -380,7 +380,7 @@ def _compute_row_length(points: int) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return tables for an FFT of ``points`` points, where A and LANES are the numbers in ``SHAPES``, on a device.
+    """Return the tables for an FFT of ``points`` points on a device. A and LANES are the numbers in ``SHAPES``.
 
     Returns:
         The twiddle factors (cosine and sine), float32 (A / 2 + 1, 2, LANES), and ``bins`` of store_power, int32 (A,).

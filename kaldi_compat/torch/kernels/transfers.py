@@ -119,7 +119,7 @@ def release_memory() -> None:
 
 
 def _join_pieces(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
-    """Join pieces to a tensor (length,) on a device. For the pieces, see :meth:`Transfers.send_pieces`."""
+    """Copy pieces into a tensor of zeros (length,) on a device. For the pieces, see :meth:`Transfers.send_pieces`."""
     assembled = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
     for start, piece in pieces:
         assembled[start : start + len(piece)].copy_(piece, non_blocking=True)

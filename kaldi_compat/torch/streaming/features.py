@@ -73,7 +73,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
     ) -> ChunkFrames:
-        """Take a chunk, and return the frames that no later chunk can change, if possible from the exact engine."""
+        """Take a chunk, and return the frames that no later chunk can change. Use the exact engine if possible."""
         if (
             self._chunks is not None
             and not self._uses_feature

@@ -194,10 +194,8 @@ class Tracker:
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
         """Take the next samples (T,), and return NCCF and pitch in Hz, (frames, 2), of the frames that they decide.
 
-        ``finished`` is True for the last samples of the utterance, which decide all frames.
-
-        Raises:
-            AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
+        ``finished`` is True for the last samples of the utterance, which decide all frames. Raise AudioError if a
+        sample is infinite or NaN, or the audio is so loud that its correlation overflows.
         """
         resampled = self._resampler.take_samples(samples, finished=finished)
         check_finite(resampled)
@@ -282,7 +280,7 @@ class Resampler:
         return np.concatenate(resampled)
 
     def _resample_until(self, end: int, chunk_start: int) -> Samples:
-        """Return the output samples after the last call, up to sample ``end - 1`` of the utterance.
+        """Return the output samples that follow the last returned sample, up to sample ``end - 1`` of the utterance.
 
         ``chunk_start`` is the index in the stored audio of the chunk's first sample: see :func:`resample_chunk`.
         """

@@ -21,7 +21,7 @@ def subtract_means(features: Tensor, utterance_rows: npt.NDArray[np.int64]) -> T
         utterance_rows: first frame and number of frames of each utterance, shape (utterances, 2), in increasing order.
 
     Returns:
-        Features of shape (frames, dim). Frames outside of the utterances are undefined.
+        Features of shape (frames, dim). Frames outside the utterances are undefined.
     """
     # A region is an utterance or a gap between utterances. Gaps are also summed, so that the regions cover all frames.
     bounds = np.unique(np.concatenate(([0, len(features)], utterance_rows[:, 0], utterance_rows.sum(1))))

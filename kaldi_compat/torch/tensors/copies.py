@@ -18,10 +18,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
     A copy from memory that is not pinned would wait. PyTorch does not reuse pinned memory before copies from it have
     ended, but may reuse it before a captured CUDA graph is replayed.
-
-    Raises:
-        RuntimeError: the copy would be part of a CUDA graph that is being captured. PyTorch's errors about capturing
-            have the same type.
+    Raise RuntimeError, as PyTorch does during a capture, if the copy would be part of a CUDA graph being captured.
     """
     if tensor.device.type != "cpu" or device.type != "cuda" or ask_compiler(torch, "is_compiling"):
         return tensor.to(device)

@@ -83,7 +83,7 @@ def _get_jumps(pairs: int, device: torch.device) -> Tensor:
 
 
 def _draw_rand_r(states: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
-    """Return results of ``rand_r()``, 0 to 2^31 - 1, (..., pairs), from states (..., 1) and tables (3, pairs)."""
+    """Return results of ``rand_r()``, from 0 to 2^31 - 1, (..., pairs), for states (..., 1) and jumps (3, pairs)."""
     # rand_r() joins 11, 10 and 10 bits of three consecutive states of its generator.
     high, middle, low = (torch.addcmul(c, states, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)

@@ -61,7 +61,7 @@ def cut_frames(
         samples: audio of shape (..., T).
         size, shift, snip_edges: as for :func:`count_frames`.
         lengths: number of valid samples in each row of (B, T). The audio is reflected at this length instead of at T.
-        tracing: says whether a compiler or an exporter records the operations on the audio.
+        tracing: flags of the tools (compilers, exporters) that record the operations on the audio.
 
     Returns:
         Frames of shape (..., count_frames(T), size). Frames after the last frame of a row are undefined. In a

@@ -183,23 +183,23 @@ def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTa
     return resample_tensor(samples, filters, torch.float64)
 
 
-def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
-    """Return the samples of each frame with preemphasis, ``(B, frames, span)``. They are zero outside of the signal.
+def cut_windows(signal: Tensor, num_frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
+    """Return the samples of each frame with preemphasis, ``(B, frames, span)``. They are zero outside the signal.
 
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
-        frames: number of frames. Every frame must start before the end of the signal.
+        num_frames: number of frames. Every frame must start before the end of the signal.
         constants: constants of the tracker.
         lengths: ``(B,)``: number of valid samples of each row.
     """
     size, shift, start = constants.span, constants.shift, constants.start
     padded = torch.nn.functional.pad(signal, (max(0, -start), size + shift))
-    windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :frames, :]
+    windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :num_frames, :]
     if constants.preemphasis == 0.0:
         return windows
     # Kaldi applies preemphasis to each frame separately. The first sample of a frame or of the signal counts as its own
     # predecessor.
-    first_samples = start + shift * torch.arange(0, frames, device=signal.device)
+    first_samples = start + shift * torch.arange(0, num_frames, device=signal.device)
     position = first_samples[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
     previous = torch.where(position == 0, windows, previous)

@@ -55,13 +55,13 @@ def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, 
     return costs - lowest[:, None], predecessors, best
 
 
-def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states (B,) of the previous frame and of this frame. The latter is ``best`` where ``last`` is True.
+def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, is_last: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the states (B,) of the previous frame and of this frame. The latter is ``best`` where ``is_last`` is True.
 
     ``state`` (B,) is the state of this frame according to the next frame. For ``predecessors`` (B, states) and ``best``
-    (B,) of this frame, see :func:`_step_forward`. ``last`` (B,) is True in the last frame of an utterance.
+    (B,) of this frame, see :func:`_step_forward`. ``is_last`` (B,) is True in the last frame of an utterance.
     """
-    state = torch.where(last, best, state)
+    state = torch.where(is_last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
 
@@ -117,12 +117,12 @@ def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     from torch._higher_order_ops.scan import scan
 
     def scan_forward(costs: Tensor, local_costs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the results of :func:`_step_forward`: the costs, which scan passes to the next frame, and the rest."""
+        """Return the costs, which scan passes to the next frame, and the other results of :func:`_step_forward`."""
         costs, predecessors, best = _step_forward(costs, local_costs, steps)
         return costs, (predecessors, best)
 
     def scan_back(state: Tensor, frame: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the results of :func:`_step_back`. ``frame`` has its arguments ``predecessors, best, last``."""
+        """Return the results of :func:`_step_back`. ``frame`` has its arguments ``predecessors, best, is_last``."""
         previous, current = _step_back(state, *frame)
         return previous, current  # scan refuses to return an input. Torch 2.13 needs no copy.
 

@@ -40,7 +40,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, product_type: torch
 
 
 def _gather_taps(samples: Tensor, filters: PeriodFilters) -> Tensor:
-    """Gather the samples ``(..., periods, phases, taps)`` that each filter weights in each period."""
+    """Return the samples ``(..., periods, phases, taps)`` that the filter of each phase weights in each period."""
     taps = filters.weights.shape[-1]
     if filters.phases == 1:
         return samples.unfold(-1, taps, filters.period)[..., None, :]
