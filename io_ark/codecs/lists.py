@@ -30,11 +30,15 @@ class LinesCodec(Codec[Any]):
     marker = b""
 
     def create_pack(self, binary: bool) -> Pack:
-        raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
+        raise FormatError(
+            f"a value of the kind {self.kind!r} is a whole file and cannot be in an archive: write it with io_ark.save"
+        )
 
     def read(self, source: Source) -> Any:
         if source.tell():
-            source.fail(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
+            source.fail(
+                f"a value of the kind {self.kind!r} is a whole file and cannot be in an archive: use its file name"
+            )
         lines = enumerate(source.read_text().split(b"\n"), 1)
         return self._convert_lines(source, [(number, words) for number, line in lines if (words := line.split())])
 

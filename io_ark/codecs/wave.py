@@ -553,11 +553,12 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     array([[    0,     1, -2000]], dtype=int16)
     """
     array = as_array(samples)
-    if array.ndim == 1:
-        array = array[None]
-    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
-        problem = f"not {array.shape} of {array.dtype}"
-        raise FormatError(f"expected samples as numbers of shape (channels, samples >= 1), {problem}")
+    if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "fiu":
+        problem = f"not {array.dtype} of shape {array.shape}"
+        raise FormatError(
+            f"audio must be a nonempty array of numbers of shape (samples,) or (channels, samples), {problem}"
+        )
+    array = array[None] if array.ndim == 1 else array
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     minimum, maximum = array.min(), array.max()

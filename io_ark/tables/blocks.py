@@ -248,7 +248,7 @@ class BlockLoader:
         if not 0 <= size <= self._max_file_bytes:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
-        contents_end = np.zeros(1, np.int64)  # Number of used bytes, which each call of C increases.
+        contents_end = np.zeros(1, np.int64)  # Number of used bytes. The C function increases it.
         keys, all_bounds = list[bytes](), list[npt.NDArray[np.int64]]()
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)  # Start and end of each file in `contents`.
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):

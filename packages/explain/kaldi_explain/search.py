@@ -407,7 +407,8 @@ class Search:
         """Yield changes of the filters' edges: to estimated edges for a filter bank, and to usual edges for cepstra."""
         yield from self._list_estimated_edges(candidate)
         if candidate.kind in ("mfcc", "plp"):
-            common_lows = (20.0, 0.0, 40.0, 64.0, 80.0, 133.3333)  # Fewer than in the table, because pairs are tried.
+            # Only common lower edges, because each one is tried with every upper edge.
+            common_lows = (20.0, 0.0, 40.0, 64.0, 80.0, 133.3333)
             for low, high in itertools.product(common_lows, list_values("high_freq")):
                 yield {"low_freq": low, "high_freq": high}
 

@@ -236,7 +236,8 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
     cumulative_sums = np.cumsum(padded, axis=0)
     smooth = (cumulative_sums[width:] - cumulative_sums[:-width]) / width if width > 1 else energies
-    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)  # At most 50 dB below the mean energy.
+    # The floor, 50 dB below the mean energy, limits the logarithms of silence, and 1e-30 those of digital silence.
+    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)
     if len(bands) < 2 * bands.shape[1]:
         return np.zeros_like(bands)
     values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(bands.shape[1]))

@@ -317,7 +317,8 @@ def _import_soundfile(function: str, backend: str | None) -> Any:
     try:
         return import_extra("soundfile", f"torchaudio.{function}")
     except OSError as error:  # The C library libsndfile is missing.
-        raise AudioFileError(f"torchaudio.{function} needs soundfile, which cannot be imported: {error}") from error
+        problem = f"torchaudio.{function} needs soundfile, which cannot load its C library ({error})"
+        raise AudioFileError(f"{problem}: install libsndfile") from error
 
 
 @contextmanager
