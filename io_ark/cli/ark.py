@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None and os.name == "posix":  # A shell script stops only if SIGINT ends this program.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
-        return 130
+        return 130  # Exit status that a shell reports for a program killed by SIGINT.
     except (ArkError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)
     except MemoryError as error:

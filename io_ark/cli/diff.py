@@ -30,7 +30,7 @@ class Difference:
 
     key: str
     reason: str = ""  # Reason why numbers cannot be compared, such as different shapes. Empty if they were compared.
-    # Largest absolute difference. Infinite if only one of two values is finite or NaN, or if there is a reason.
+    # Largest absolute difference. Infinite if NaN or an infinity differs from the other value, or if there is a reason.
     largest: float = 0.0
     mean: float = 0.0  # Mean of the finite absolute differences.
     place: tuple[int, ...] = ()  # Index of the largest difference.
@@ -123,7 +123,7 @@ def diff(arguments: argparse.Namespace) -> int:
 
 
 def _print_differences(unpaired: dict[str, list[str]], unreadable: list[str], differing: list[Difference]) -> None:
-    """Print a line for each table with unpaired keys, and ``MAX_SHOWN`` lines for unreadable and differing entries."""
+    """Print up to five unpaired keys of each table, and up to ``MAX_SHOWN`` unreadable and differing entries."""
     for name, keys in unpaired.items():
         if keys:
             shown_keys = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")

@@ -13,7 +13,7 @@ from typing import TextIO, TypeVar
 
 Item = TypeVar("Item")
 
-PROGRESS_SECONDS = 5.0
+PROGRESS_SECONDS = 5.0  # Minimum seconds between two lines of progress.
 COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "faint": "2"}
 
 
@@ -69,7 +69,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items, and show progress on standard error: a bar (on a terminal, if tqdm is installed) or lines."""
+    """Yield items, and show progress on standard error: lines, or a bar on a terminal if tqdm is installed."""
     if _is_terminal(sys.stderr):
         try:
             from tqdm import tqdm

@@ -354,7 +354,10 @@ def read_bool(source: Source, binary: bool) -> bool:
 
 
 def _read_number(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
-    """Skip white space, and read a number in text that matches ``pattern``. ``what`` names the number in errors."""
+    """Skip white space, and read a number in text that matches ``pattern``. ``what`` names the number in errors.
+
+    Raise FormatError if there is no such number, or if it has ``MAX_NUMBER_CHARACTERS`` or more characters.
+    """
     source.skip_space()
     next_bytes = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(next_bytes)

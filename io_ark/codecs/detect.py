@@ -133,7 +133,7 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
 
 
 def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
-    """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window and precedes no number, or None.
+    """Return the first kind in ``_INTEGER_KINDS`` whose object ends within a window, before no further number, or None.
 
     If there is no such kind, but more bytes may follow the window (``is_cut``), and this is the largest window
     (``is_last``), return the first kind whose object is longer than the window.

@@ -17,7 +17,7 @@ def extract_range(value: Any, selection: Range, name: str = "") -> Any:
     """Return a copy of the part of a matrix or vector of floats that a range selects.
 
     ``value`` is an array, or an object with a method ``extract_part``, such as a sparse matrix. As in Kaldi, the range
-    may exceed the last row by up to three. Existing rows are then copied, and a warning names the location ``name``.
+    may exceed the last row by up to three rows. The existing rows are then copied, and a warning names ``name``.
 
     Raises:
         RangeError: the range is outside the object, or the object is not a matrix or vector of floats.

@@ -172,6 +172,6 @@ def _read_rows_in_c(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | 
 def read_rows(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | None:
     """Parse text in C. Return the numbers and the length of each row, as :func:`parse_rows` does.
 
-    Return None without the C library, and for text that C does not parse or numbers that it cannot round.
+    Return None if the C library is missing, or if the text has words or numbers that the C code cannot convert.
     """
     return None

@@ -28,7 +28,7 @@ Opened = TypeVar("Opened")
 
 
 class OpenFile:
-    """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
+    """An open file, whose descriptor is closed when its last user releases it, even after a cache has dropped it.
 
     Args:
         path: path of the file.

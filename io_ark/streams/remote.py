@@ -361,7 +361,7 @@ class RemoteFile:
 
         Args:
             offset: offset of the next read.
-            begin, end: range of the bytes that the last request fetched, without the byte at ``end``.
+            begin, end: offsets of the bytes that the last request fetched (``end`` exclusive).
         """
         if begin <= offset <= end + self._ahead and end > 0:
             self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)

@@ -260,7 +260,7 @@ class Source:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
         Raises:
-            FormatError: the next ``limit`` bytes, and the rest of the window at their end, contain no stop byte.
+            FormatError: no stop byte follows in ``limit`` bytes, nor in the rest of the window in which they end.
         """
         pieces: list[bytes] = []
         begin = self.tell()
@@ -588,7 +588,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
-        """Consume ``count`` bytes. If the window lacks them, read a new window, larger after a successive take."""
+        """Consume ``count`` bytes. If the window lacks them, read a new window, which is larger in successive calls."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.
