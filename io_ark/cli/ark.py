@@ -174,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _parse_count(text: str) -> int:
-    """Parse the value of an option as a whole number of 0 or more."""
+    """Parse an option's value as a whole number of 0 or more. Raise ArgumentTypeError for any other value."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
     return min(parse_integer(text), sys.maxsize)  # islice raises an error for a larger number.

@@ -169,7 +169,7 @@ class _FileBytes(io.RawIOBase):
 
 @contextmanager
 def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
-    """Yield a ``SoundFile`` that reads ``data``. Errors of soundfile within the ``with`` block become FormatErrors."""
+    """Yield a ``SoundFile`` that reads the file ``data``. Its errors become FormatErrors that name the format."""
     soundfile = require_decoder(source, name)
     try:
         with soundfile.SoundFile(data) as file:

@@ -133,10 +133,10 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
 
 
 def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
-    """Return the first kind in ``_INTEGER_KINDS`` whose object ends within a window, before no further number, or None.
+    """Return the first kind in ``_INTEGER_KINDS`` whose object ends within a window and is not followed by a number.
 
-    If there is no such kind, but more bytes may follow the window (``is_cut``), and this is the largest window
-    (``is_last``), return the first kind whose object is longer than the window.
+    If there is no such kind, return None, unless more bytes may follow (``is_cut``) and this is the largest window
+    (``is_last``). In this case, return the first kind whose object is longer than the window, or None.
     """
     longer_kind = None
     for kind in _INTEGER_KINDS:

@@ -58,7 +58,8 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
         Array of shape (count,) and of the dtype ``layout``.
 
     Raises:
-        FormatError: a size byte is wrong. TruncatedError: the source has fewer than ``count`` records.
+        FormatError: a size byte is wrong.
+        TruncatedError: the source has fewer than ``count`` records.
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -291,7 +292,7 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
-        """Parse the numbers in ``text``, a part of the line at offset ``at`` of ``source``."""
+        """Parse the numbers in ``text``, a part of the line at offset ``at``. Raise FormatError for any other word."""
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []

@@ -83,7 +83,7 @@ def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
 
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
-    """Return the ``numbers`` of :func:`read_lists`, which must be at least one list, without counts: (numbers,)."""
+    """Remove the counts from ``numbers``. The arguments are results of :func:`read_lists` for at least one list."""
     is_number = np.ones(len(numbers), bool)
     is_number[0] = False
     is_number[ends[:-1]] = False

@@ -531,7 +531,7 @@ class WaveCodec(_AudioCodec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be very quiet audio."""
+    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be quiet 16-bit audio."""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 

@@ -230,7 +230,7 @@ async def _read_http_answer(answer: Any, url: str, start: int, stop: int) -> _An
 
 
 async def _request_from_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. Fail if its version is not ``version``."""
+    """Request the bytes ``start`` to ``stop - 1`` of an S3 object. Raise OSError if its version is not ``version``."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
@@ -324,10 +324,8 @@ class RemoteFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
         """Return a source that reads the file from the byte ``offset`` to its end.
 
-        ``ahead`` is True to read ahead, because the bytes after an object will be needed.
-
-        Raises:
-            OpenError: the offset is beyond the end of the file.
+        ``ahead`` is True to read ahead, because the bytes after an object will be needed. Raise OpenError if the offset
+        is beyond the end of the file.
         """
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end of the file, which has {self.size} bytes: correct the "
@@ -337,8 +335,7 @@ class RemoteFile:
     def read(self, count: int, offset: int) -> bytes:
         """Read ``count`` bytes from ``offset`` on, or fewer bytes at the end of the file.
 
-        Raises:
-            OpenError: the server cannot be reached, or the file has changed.
+        Raise OpenError if the server cannot be reached, or if the file has changed.
         """
         end = min(offset + count, self.size)
         begin, data = self._span

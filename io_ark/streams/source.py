@@ -109,11 +109,7 @@ class Source:
         return self._window, self._at, self._end
 
     def move_back(self, count: int) -> None:
-        """Move back by ``count`` bytes, which must still be in the window.
-
-        Raises:
-            ValueError: the bytes are no longer in memory.
-        """
+        """Move back by ``count`` bytes. Raise ValueError if they are no longer in the window."""
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
         self._at -= count
@@ -191,11 +187,7 @@ class Source:
             skipped += step
 
     def read_rest(self, limit: int = sys.maxsize) -> bytes:
-        """Read all bytes up to the end of the source.
-
-        Raises:
-            FormatError: more than ``limit`` bytes follow.
-        """
+        """Read all bytes up to the end of the source. Raise FormatError if more than ``limit`` bytes follow."""
         pieces, size = [], 0
         while self._at < self._end or self._fill(1):
             pieces.append(bytes(self._window[self._at : self._end]))
@@ -528,8 +520,7 @@ class FileSource(StreamSource):
     def read_at(self, size: int, offset: int) -> bytes:
         """Read ``size`` bytes at an offset of the file, and keep the position of this source.
 
-        Raises:
-            TruncatedError: the file has fewer bytes after the offset.
+        Raise TruncatedError if the file has fewer bytes after the offset.
         """
         data = self._pread(size, offset)
         if len(data) < size:

@@ -115,7 +115,8 @@ class OnlineNemoFbank:
             ``buffered_capacity``, this is the number of trailing samples that are used, and otherwise 0.
 
         Raises:
-            OptionError: a frame is not available yet, or its audio was discarded. The error is also a ValueError.
+            OptionError: an argument is negative, a frame is not available yet, or its audio was discarded. The error is
+                also a ValueError.
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
         first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Sample indices.

@@ -170,7 +170,7 @@ class OnlineFeature(FrameStore):
         self._is_finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store waiting frames, and if ``final``, the last frames. Raise StreamError for a NaN."""
+        """Compute and store the waiting frames, and also the last frames if ``final``. Raise StreamError for a NaN."""
         if final:
             features = self._stream.advance(NO_SAMPLES, True, seeds=_noise.frame_seeds)
         else:
@@ -187,7 +187,7 @@ class OnlineFeature(FrameStore):
             self._frames.extend(features)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Return new frames (frames, dim) after a last step of the computation, by default unchanged."""
+        """Apply the last step, by default none, of the computation to new frames (frames, dim). Return the frames."""
         return features
 
 

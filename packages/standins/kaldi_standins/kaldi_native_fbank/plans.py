@@ -46,7 +46,7 @@ def make_plan(opts: PlanOptions) -> exact.Plan:
 
 @cached_by_options
 def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
-    """Return the plan for an ``options_class`` with the names and values ``items``, which a cache can hash."""
+    """Return the plan for options of ``options_class``. ``items`` has their names and values in a hashable form."""
     values = dict(items)
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
