@@ -64,8 +64,7 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     """Return the kind of the object at the current position, and the options of its codec, without consuming bytes.
 
-    Raises:
-        FormatError: the bytes are not the start of any kind of object.
+    Raise FormatError if the bytes are not the start of any kind of object.
     """
     head = source.peek(20)  # The marker and the longest token, <IvectorExtractor>.
     if head[:2] != BINARY_MARKER:
@@ -277,8 +276,7 @@ class AnyCodec(Codec[Any]):
     def detect_codec(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the current position of ``source``. Objects of the same kind share a codec.
 
-        Raises:
-            FormatError: the bytes are not the start of any kind of object.
+        Raise FormatError if the bytes are not the start of any kind of object.
         """
         start = source.peek_buffered(_TOKEN_END)
         object_codec = _BY_START.get(start)

@@ -75,10 +75,8 @@ class _Connection:
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     """Return fsspec's file system for a URL, and the path of the file in it.
 
-    Without ``access.private``, the file system connects only to public addresses by HTTP.
-
-    Raises:
-        OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
+    Without ``access.private``, the file system connects only to public addresses by HTTP. Raise OpenError if fsspec or
+    the package for the protocol is not installed, or the URL is invalid.
     """
     try:
         from fsspec.core import url_to_fs

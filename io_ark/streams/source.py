@@ -208,8 +208,7 @@ class Source:
     def read_text(self) -> bytes:
         """Read all bytes up to the end of a text file.
 
-        Raises:
-            FormatError: the source has no line break in 64 MiB, like an endless device.
+        Raise FormatError if the source has no line break in 64 MiB, like an endless device.
         """
         pieces, unbroken = [], 0
         while piece := self.read_some(LARGE_WINDOW):
@@ -251,8 +250,7 @@ class Source:
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
-        Raises:
-            FormatError: no stop byte follows in ``limit`` bytes, nor in the rest of the window in which they end.
+        Raise FormatError if no stop byte follows in ``limit`` bytes or in the rest of the window in which they end.
         """
         pieces: list[bytes] = []
         begin = self.tell()
