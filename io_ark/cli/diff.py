@@ -102,7 +102,11 @@ def diff(arguments: argparse.Namespace) -> int:
 def _compare_tables(
     first: Iterable[StoredEntry], second: Iterable[StoredEntry], tolerance: float, max_frames: int
 ) -> Comparison:
-    """Compare two tables. Count differences up to ``tolerance``, and list others, each with ``max_frames`` frames."""
+    """Compare the entries of two tables.
+
+    A difference of at most ``tolerance`` is only counted. A larger difference is listed, with up to ``max_frames``
+    frames.
+    """
     comparison = Comparison()
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:

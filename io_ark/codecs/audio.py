@@ -111,8 +111,7 @@ def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     ``name`` is the name of the format, such as "FLAC". FLAC and SPHERE headers usually contain the three numbers.
     Otherwise, libsndfile decides how much of a file to read, and the output of a command is read completely.
 
-    Raises:
-        FormatError: soundfile is not installed, or cannot read the audio.
+    Raise FormatError if soundfile is not installed, or if it cannot read the audio.
     """
     require_decoder(source, name)
     if numbers := _read_size_in_header(source, name):

@@ -65,10 +65,6 @@ class CompressionMethod(enum.IntEnum):
 
         Raises:
             FormatError: the method is unknown.
-
-        >>> from io_ark.codecs.compressed import CompressionMethod
-        >>> CompressionMethod.of("speech")
-        <CompressionMethod.SPEECH_FEATURE: 2>
         """
         names = {"SPEECH": cls.SPEECH_FEATURE, **cls.__members__}
         try:
