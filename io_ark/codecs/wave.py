@@ -300,7 +300,7 @@ def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float
     """Return the header of a WAV file, or the :class:`WaveInfo` of audio in another format.
 
     Return the :class:`WaveInfo` of a WAV file as well if its samples must be decoded to count them. Raise FormatError
-    if such a file is longer than ``max_duration`` seconds. ``any_encoding`` allows other encodings than 16-bit PCM.
+    if such a file is longer than ``max_duration`` seconds. ``any_encoding`` allows encodings other than 16-bit PCM.
     """
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
