@@ -354,11 +354,7 @@ def split_keys(keys: bytes) -> list[str]:
 
 
 def encode_keys(keys: Iterable[str]) -> bytes:
-    """Encode keys in the format of :attr:`Block.keys`.
-
-    Raises:
-        KeyFormatError: a key is empty or has a line break.
-    """
+    """Encode keys in the format of :attr:`Block.keys`. Raise KeyFormatError if a key is empty or has a line break."""
     lines = [*keys, ""]
     encoded = "\n".join(lines).encode("utf-8", "surrogateescape")
     if encoded.count(b"\n") >= len(lines) or encoded[:1] == b"\n" or b"\n\n" in encoded:

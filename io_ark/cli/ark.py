@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None and os.name == "posix":  # A shell script stops only if SIGINT ends this program.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
-        return 130
+        return 130  # Exit status that a shell reports for a program killed by SIGINT.
     except (ArkError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)
     except MemoryError as error:
@@ -174,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _parse_count(text: str) -> int:
-    """Parse the value of an option as a whole number of 0 or more."""
+    """Parse an option's value as a whole number of 0 or more. Raise ArgumentTypeError for any other value."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
     return min(parse_integer(text), sys.maxsize)  # islice raises an error for a larger number.

@@ -118,9 +118,10 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
 
 
 def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
-    """Yield the problems of an entry: an error, a duplicate key, values that are not finite, or a wrong matrix shape.
+    """Yield the problems of an entry: an error, a duplicate key, values that are not finite, or an unusual shape.
 
-    ``findings`` holds the results of the preceding entries. The first matrix with rows sets the number of columns.
+    A matrix should have rows, and as many columns as the first matrix. ``findings`` holds the results of the preceding
+    entries, and receives the number of columns of the first matrix.
     """
     if entry.error is not None:
         yield str(entry.error)
@@ -145,7 +146,7 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
 
 
 def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
-    """Yield a problem if the key of a script line ``key file:offset`` does not precede the offset in the archive."""
+    """Yield a problem if the archive has a different key before the offset in a script line ``key file:offset``."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:

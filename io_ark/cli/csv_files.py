@@ -172,5 +172,5 @@ def _name_columns(array: Array) -> list[Any]:
 
 
 def _format_columns(columns: list[Any]) -> str:
-    """Describe the columns after the key, such as ``0,1`` or ``frame to 79``."""
+    """List up to three columns after the key, such as ``0,1``, or name the first and last, such as ``frame to 79``."""
     return ",".join(map(str, columns[1:])) if len(columns) < 5 else f"{columns[1]} to {columns[-1]}"

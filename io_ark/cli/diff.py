@@ -30,7 +30,7 @@ class Difference:
 
     key: str
     reason: str = ""  # Reason why numbers cannot be compared, such as different shapes. Empty if they were compared.
-    # Largest absolute difference. Infinite if only one of two values is finite or NaN, or if there is a reason.
+    # Largest absolute difference. Infinite if NaN or an infinity differs from the other value, or if there is a reason.
     largest: float = 0.0
     mean: float = 0.0  # Mean of the finite absolute differences.
     place: tuple[int, ...] = ()  # Index of the largest difference.
@@ -52,6 +52,19 @@ def _make_infinite_difference(key: str, reason: str) -> Difference:
     return Difference(key, reason, np.inf)
 
 
+@dataclass
+class Comparison:
+    """Results of the comparison of two tables."""
+
+    unpaired: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))  # Keys of only one of the tables.
+    unreadable: list[str] = field(default_factory=list)  # Errors of entries without a partner in the other table.
+    compared_count: int = 0  # Number of pairs of entries with the same key.
+    equal_count: int = 0  # Number of pairs without a difference.
+    close_count: int = 0  # Number of pairs whose difference is within the tolerance.
+    differing: list[Difference] = field(default_factory=list)  # Larger differences, and errors of pairs.
+    largest: Difference = field(default_factory=lambda: Difference(""))  # Largest difference between numbers.
+
+
 def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables.
 
@@ -66,73 +79,86 @@ def diff(arguments: argparse.Namespace) -> int:
             file="standard input",
         )
     first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
-    compared_count = equal_count = close_count = 0
-    unpaired: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
-    differing: list[Difference] = []
-    unreadable: list[str] = []  # Errors of entries without a partner. Errors of pairs are in `differing`.
-    largest_difference = Difference("")
+    comparison = _compare_tables(first, second, arguments.tolerance, arguments.worst)
+    if arguments.json:
+        print_json(
+            {
+                "compared": comparison.compared_count,
+                "equal": comparison.equal_count,
+                "within_tolerance": comparison.close_count,
+                "tolerance": arguments.tolerance,
+                "only_in_first": comparison.unpaired[0],
+                "only_in_second": comparison.unpaired[1],
+                "unreadable": comparison.unreadable,
+                "differing": comparison.differing,
+            }
+        )
+    else:
+        _print_differences(comparison, names)
+        _print_summary(comparison, arguments.tolerance)
+    return int(bool(comparison.differing or comparison.unreadable or any(comparison.unpaired)))
+
+
+def _compare_tables(
+    first: Iterable[StoredEntry], second: Iterable[StoredEntry], tolerance: float, max_frames: int
+) -> Comparison:
+    """Compare the entries of two tables.
+
+    A difference of at most ``tolerance`` is only counted. A larger difference is listed, with up to ``max_frames``
+    frames.
+    """
+    comparison = Comparison()
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:
             entry = one or other
             assert entry is not None
             if entry.error is not None:
-                unreadable.append(str(entry.error))
+                comparison.unreadable.append(str(entry.error))
             if not entry.is_without_key:
-                unpaired[arguments.second if one is None else arguments.first].append(key)
+                comparison.unpaired[1 if one is None else 0].append(key)
             continue
-        compared_count += 1
+        comparison.compared_count += 1
         if error := one.error or other.error:
             difference = _make_infinite_difference(key, f"unreadable: {error}")
         else:
-            difference = compare_objects(key, one.value, other.value, arguments.worst)
+            difference = compare_objects(key, one.value, other.value, max_frames)
         if not difference.reason:
-            largest_difference = max(largest_difference, difference, key=attrgetter("largest"))
-        if difference.exceeds(arguments.tolerance):
-            differing.append(difference)
+            comparison.largest = max(comparison.largest, difference, key=attrgetter("largest"))
+        if difference.exceeds(tolerance):
+            comparison.differing.append(difference)
         elif difference.is_zero:
-            equal_count += 1
+            comparison.equal_count += 1
         else:
-            close_count += 1
-    differs = bool(differing or unreadable or any(unpaired.values()))
-    if arguments.json:
-        print_json(
-            {
-                "compared": compared_count,
-                "equal": equal_count,
-                "within_tolerance": close_count,
-                "tolerance": arguments.tolerance,
-                "only_in_first": unpaired[arguments.first],
-                "only_in_second": unpaired[arguments.second],
-                "unreadable": unreadable,
-                "differing": differing,
-            }
-        )
-        return int(differs)
-    _print_differences(unpaired, unreadable, differing)
-    within = f", {close_count} within the tolerance" if arguments.tolerance else ""
-    failed = f", {len(unreadable)} unreadable" if unreadable else ""
-    counts = f"{equal_count} equal{within}, {len(differing)} different{failed}"
-    print(f"{format_count(compared_count, 'key')} compared: {counts}")
-    if not largest_difference.is_zero:
-        place = f"{escape(largest_difference.key)}, at {list(largest_difference.place)}"
-        print(f"largest difference: {largest_difference.largest:.6g} ({place})")
-    elif differing:
-        reason = f"{format_count(len(differing), 'key')} cannot be compared by numbers"
-        print(f"largest difference: none, because {reason}, for example because the shapes differ")
-    return int(differs)
+            comparison.close_count += 1
+    return comparison
 
 
-def _print_differences(unpaired: dict[str, list[str]], unreadable: list[str], differing: list[Difference]) -> None:
-    """Print a line for each table with unpaired keys, and ``MAX_SHOWN`` lines for unreadable and differing entries."""
-    for name, keys in unpaired.items():
+def _print_differences(comparison: Comparison, names: tuple[str, str]) -> None:
+    """Print up to five unpaired keys of each table in ``names``, and up to ``MAX_SHOWN`` errors and differences."""
+    for name, keys in zip(names, comparison.unpaired, strict=True):
         if keys:
             shown_keys = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
             print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {shown_keys}", "yellow"))
+    unreadable, differing = comparison.unreadable, comparison.differing
     lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
     lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
     print(*lines, sep="\n", end="\n" * bool(lines))
     if remaining := len(unreadable) + len(differing) - len(lines):
         print(f"... and {remaining} more")
+
+
+def _print_summary(comparison: Comparison, tolerance: float) -> None:
+    """Print the counts of compared entries, and the largest difference."""
+    within = f", {comparison.close_count} within the tolerance" if tolerance else ""
+    failed = f", {len(comparison.unreadable)} unreadable" if comparison.unreadable else ""
+    counts = f"{comparison.equal_count} equal{within}, {len(comparison.differing)} different{failed}"
+    print(f"{format_count(comparison.compared_count, 'key')} compared: {counts}")
+    largest = comparison.largest
+    if not largest.is_zero:
+        print(f"largest difference: {largest.largest:.6g} ({escape(largest.key)}, at {list(largest.place)})")
+    elif comparison.differing:
+        reason = f"{format_count(len(comparison.differing), 'key')} cannot be compared by numbers"
+        print(f"largest difference: none, because {reason}, for example because the shapes differ")
 
 
 def _format_difference(difference: Difference) -> str:

@@ -23,7 +23,7 @@ from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import LineSplitter
 
-# Maps markers of binary objects to descriptions of the storage format.
+# Maps the first tokens of binary objects to descriptions of the storage format.
 _STORED_AS = {
     b"FM": "float32",
     b"DM": "float64",
@@ -203,7 +203,7 @@ def _iterate_script(
 def describe_storage(source: Source) -> str:
     """Describe the storage format of the object at the position of the source, such as "float32" or "text"."""
     head = source.peek(8)
-    if head[:3] == b"RIF":
+    if head[:3] == b"RIF":  # RIFF or RIFX.
         return "WAV"
     if head[:2] != b"\0B":
         return "text"

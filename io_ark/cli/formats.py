@@ -58,7 +58,7 @@ from io_ark.streams.unfinished import (
 Array = npt.NDArray[Any]
 # Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
-_ENTRY_NAMES = ("dtype", "shape", "data_offsets")  # What the header of a safetensors file has for each array.
+_ENTRY_NAMES = ("dtype", "shape", "data_offsets")  # Fields of an array in the header of a safetensors file.
 SAFETENSORS |= {"BOOL": "?", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
 _COMPRESSORS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 # Endings of formats that `ark convert` cannot write. A target with such a name is refused, since the user would not
@@ -137,7 +137,7 @@ def find_format(name: str, format_name: str) -> Format | None:
 
 
 def refuse_unsupported_ending(name: str) -> None:
-    """Raise SpecifierError for a table to write whose name has the ending of an unsupported format, such as ``.pt``."""
+    """Raise SpecifierError if a table to write has the file name ending of an unsupported format, such as ``.pt``."""
     ending = next((ending for ending in _UNSUPPORTED_ENDINGS if name.lower().endswith(ending)), "")
     if ending and not _names_table(name):
         known = ", ".join(candidate.endings[0] for candidate in FORMATS.values())
@@ -159,7 +159,7 @@ def _names_table(name: str) -> bool:
 
 
 def encode_file_name(key: str) -> str:
-    """Encode a key as a file name without dots and slashes. ``unquote`` restores the key."""
+    """Encode a key as a file name without dots and slashes. ``urllib.parse.unquote`` restores the key."""
     return quote(key, safe=" ").replace(".", "%2E")
 
 
@@ -665,7 +665,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
 
 @contextlib.contextmanager
 def _open_foreign(open_file: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Open a file with a function of another library, and convert the errors of opening (see :func:`_call_library`)."""
+    """Yield the file that ``open_file`` of another library opens. Convert its errors (see :func:`_call_library`)."""
     with _call_library(open_file, path) as file:
         yield file
 

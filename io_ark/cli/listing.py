@@ -27,7 +27,7 @@ def ls(arguments: argparse.Namespace) -> int:
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print the first ``--count`` entries of each table, one per line. Return 1 if any is unreadable, else 0."""
+    """Print the first ``--count`` entries of each table, one per line. Return 1 if one is unreadable, else 0."""
     return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 

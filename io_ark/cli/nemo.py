@@ -87,9 +87,10 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
 
 
 def _check_times(source: str, segment: Segment, duration: float, audio_duration: float | ArkError) -> ArkError | None:
-    """Return the error of an utterance with times outside its recording, or the recording's error, or None.
+    """Return the recording's error, an error for times outside the recording, or None for a valid utterance.
 
-    Durations are in seconds. ``duration`` is the duration of the utterance, and ``audio_duration`` of the recording.
+    Durations are in seconds. ``duration`` is the duration of the utterance. ``audio_duration`` is the duration of its
+    recording, or the error of an unreadable recording.
     """
     if isinstance(audio_duration, ArkError):
         return audio_duration

@@ -13,7 +13,7 @@ from typing import TextIO, TypeVar
 
 Item = TypeVar("Item")
 
-PROGRESS_SECONDS = 5.0
+PROGRESS_SECONDS = 5.0  # Minimum seconds between two lines of progress.
 COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "faint": "2"}
 
 
@@ -42,7 +42,7 @@ _PAGING: list[bool] = []  # Has an element while standard output goes to a pager
 def page_output(is_enabled: bool) -> Iterator[None]:
     """Send standard output through a pager ($PAGER, or ``less``) if ``is_enabled`` is true.
 
-    Do nothing if standard input or output is not a terminal, or the pager cannot be started.
+    Do nothing if standard input or output is not a terminal, $PAGER is empty, or the pager cannot be started.
     """
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
@@ -69,7 +69,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items, and show progress on standard error: a bar (on a terminal, if tqdm is installed) or lines."""
+    """Yield items, and show progress on standard error: lines, or a bar on a terminal if tqdm is installed."""
     if _is_terminal(sys.stderr):
         try:
             from tqdm import tqdm

@@ -16,7 +16,7 @@ from io_ark.extras import format_missing_package
 from io_ark.logs import logger
 from io_ark.streams.source import FileSource, Source
 
-# Patterns of the first bytes of a file, the name of its format, and a command that converts it to a wave file.
+# For each format: a pattern of the first bytes, the name, and a command that converts a file to a wave file.
 _FORMATS = (
     (rb"fLaC[\0\x80]", "FLAC", "flac -c -d -s FILE |"),
     (rb"OggS\0", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
@@ -82,16 +82,16 @@ def decode_audio_file(
 ) -> tuple[float, npt.NDArray[np.int16]]:
     """Decode the bytes of a whole audio file to 16-bit samples.
 
-    Floats are multiplied by 32768, rounded and clipped, and longer integers lose their lowest bits. Messages contain
-    the name of ``source`` and the format ``name``, such as "FLAC". A warning is logged if samples are clipped, or if
-    there are fewer samples than the header announces.
+    Floats are multiplied by 32768, rounded and clipped. Longer integers are truncated to their upper 16 bits. Messages
+    contain the name of ``source`` and the format ``name``, such as "FLAC". A warning is logged if samples are clipped,
+    or if there are fewer samples than the header announces.
 
     Returns:
         The sampling rate in Hz, and the samples, int16 of shape (channels, samples).
 
     Raises:
         FormatError: soundfile is missing or cannot decode the bytes, or the audio is longer than ``max_duration``
-            seconds, is empty or has NaN.
+            seconds, or has no samples or NaN samples.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
         chunks = _read_chunks(file, source, max_duration)
@@ -108,11 +108,10 @@ def decode_audio_file(
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    ``name`` is the format. The headers of FLAC and SPHERE usually contain the three numbers. Otherwise, libsndfile
-    decides how much of a file to read, and the output of a command is read completely.
+    ``name`` is the name of the format, such as "FLAC". FLAC and SPHERE headers usually contain the three numbers.
+    Otherwise, libsndfile decides how much of a file to read, and the output of a command is read completely.
 
-    Raises:
-        FormatError: soundfile is not installed, or cannot read the audio.
+    Raise FormatError if soundfile is not installed, or if it cannot read the audio.
     """
     require_decoder(source, name)
     if numbers := _read_size_in_header(source, name):
@@ -128,7 +127,7 @@ def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | 
     Return None for other formats, and if the header lacks one of the three numbers.
     """
     if name == "FLAC":
-        # 20 bits of sampling rate, 3 bits of channels minus 1, 5 bits of bits per sample, and 36 bits of samples.
+        # Fields: sampling rate (20 bits), channels - 1 (3 bits), bits per sample - 1 (5 bits), and samples (36 bits).
         packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")
         rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1
     elif name == "SPHERE":
@@ -169,7 +168,7 @@ class _FileBytes(io.RawIOBase):
 
 @contextmanager
 def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
-    """Yield a ``SoundFile`` that reads ``data``. Errors of soundfile within the ``with`` block become FormatErrors."""
+    """Yield a ``SoundFile`` that reads the file ``data``. Its errors become FormatErrors that name the format."""
     soundfile = require_decoder(source, name)
     try:
         with soundfile.SoundFile(data) as file:

@@ -123,8 +123,7 @@ class Codec(Generic[T]):
     def write(self, sink: Sink, value: T, *, binary: bool = True) -> None:
         """Write ``value`` to ``sink``. In binary, write the marker first.
 
-        Raises:
-            FormatError: the value cannot be written as this kind.
+        Raise FormatError if the value cannot be written as this kind.
         """
         if binary and self.marker:
             sink.write(self.marker)
@@ -206,8 +205,7 @@ class FloatArrayCodec(ArrayCodec):
 def read_marker(source: Source) -> bool:
     """If the object at the current position is binary, skip its marker and return True. Return False for text.
 
-    Raises:
-        FormatError: no Kaldi object begins at the current position.
+    Raise FormatError if no Kaldi object begins at the current position.
     """
     marker = source.peek(2)
     if marker == BINARY_MARKER:
@@ -321,10 +319,8 @@ def encode_int32(value: int) -> bytes:
 def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
     """Read a float and round it to float32, or read a double if ``is_single`` is False.
 
-    A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
-
-    Raises:
-        FormatError: there is no number, or a number in text is out of range.
+    A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused. Raise
+    FormatError if there is no number, or a number in text is out of range.
     """
     at = source.tell()
     if binary:
@@ -354,7 +350,10 @@ def read_bool(source: Source, binary: bool) -> bool:
 
 
 def _read_number(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
-    """Skip white space, and read a number in text that matches ``pattern``. ``what`` names the number in errors."""
+    """Skip white space, and read a number in text that matches ``pattern``. ``what`` names the number in errors.
+
+    Raise FormatError if there is no such number, or if it has ``MAX_NUMBER_CHARACTERS`` or more characters.
+    """
     source.skip_space()
     next_bytes = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(next_bytes)
@@ -391,10 +390,8 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
     """Convert ``value`` to a vector (``dimensions=1``) or a matrix (``dimensions=2``) of the float type ``dtype``.
 
     An empty matrix gets the shape (0, 0), because Kaldi's programs fail when they read a matrix with rows but no
-    columns, or with columns but no rows.
-
-    Raises:
-        FormatError: ``value`` is not numeric, has masked elements, or has a different number of dimensions.
+    columns, or with columns but no rows. Raise FormatError if ``value`` is not numeric, has masked elements, or has a
+    different number of dimensions.
     """
     array = value if type(value) is np.ndarray else as_array(value)
     if array.dtype == dtype and array.ndim == dimensions and array.size:

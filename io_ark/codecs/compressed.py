@@ -65,10 +65,6 @@ class CompressionMethod(enum.IntEnum):
 
         Raises:
             FormatError: the method is unknown.
-
-        >>> from io_ark.codecs.compressed import CompressionMethod
-        >>> CompressionMethod.of("speech")
-        <CompressionMethod.SPEECH_FEATURE: 2>
         """
         names = {"SPEECH": cls.SPEECH_FEATURE, **cls.__members__}
         try:
@@ -287,7 +283,7 @@ def _scale_to_integers(values: Array, minimum: np.float32, span: np.float32, dty
 
 
 def _scale_within_percentiles(values: Array, percentiles: Array) -> Bytes:
-    """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar).
+    """Return the codes (0 to 255) of values, with 64, 128 and 63 steps between the percentiles (Kaldi's FloatToChar).
 
     ``values`` and the result have the shape (columns, rows). ``percentiles`` has the shape (4, columns, 1).
     """

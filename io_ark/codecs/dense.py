@@ -57,7 +57,7 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Skip a dense matrix in binary, whose header is ``head``, and return its numbers of rows and columns."""
+    """Skip a dense matrix in binary. Return its numbers of rows and columns. For ``head``, see :func:`read_dense`."""
     stored_dtype, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored_dtype.itemsize)
     return rows, columns
@@ -93,8 +93,7 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
 def read_text_matrix(source: Source, dtype: npt.DTypeLike) -> Array:
     """Read a matrix (rows, columns) in text: ``[``, rows that end at newlines or ``;``, and ``]``.
 
-    Raises:
-        FormatError: there is no matrix, a word is not a number, or the rows differ in length.
+    Raise FormatError if there is no matrix, a word is not a number, or the rows differ in length.
     """
     text, at = read_bracketed_text(source, "matrix")
     values, counts = parse_rows(text, dtype, lambda message, i: source.fail(f"a matrix in text: {message}", at + i))

@@ -64,8 +64,7 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     """Return the kind of the object at the current position, and the options of its codec, without consuming bytes.
 
-    Raises:
-        FormatError: the bytes are not the start of any kind of object.
+    Raise FormatError if the bytes are not the start of any kind of object.
     """
     head = source.peek(20)  # The marker and the longest token, <IvectorExtractor>.
     if head[:2] != BINARY_MARKER:
@@ -133,10 +132,10 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
 
 
 def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
-    """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window and precedes no number, or None.
+    """Return the first kind in ``_INTEGER_KINDS`` whose object ends within a window and is not followed by a number.
 
-    If there is no such kind, but more bytes may follow the window (``is_cut``), and this is the largest window
-    (``is_last``), return the first kind whose object is longer than the window.
+    If there is no such kind, return None, unless more bytes may follow (``is_cut``) and this is the largest window
+    (``is_last``). In this case, return the first kind whose object is longer than the window, or None.
     """
     longer_kind = None
     for kind in _INTEGER_KINDS:
@@ -277,8 +276,7 @@ class AnyCodec(Codec[Any]):
     def detect_codec(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the current position of ``source``. Objects of the same kind share a codec.
 
-        Raises:
-            FormatError: the bytes are not the start of any kind of object.
+        Raise FormatError if the bytes are not the start of any kind of object.
         """
         start = source.peek_buffered(_TOKEN_END)
         object_codec = _BY_START.get(start)

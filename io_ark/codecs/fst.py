@@ -102,7 +102,7 @@ def read_acceptor(source: Source, binary: bool) -> Acceptor:
 
 
 def _read_name(source: Source) -> bytes:
-    """Read the name of an FST type or arc type, which is stored as its length in bytes and the bytes."""
+    """Read the name of an FST type or arc type: its length, and its bytes. Raise FormatError for an invalid length."""
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
     if not 0 <= length <= _MAX_NAME_BYTES:
         source.fail(f"invalid length of the name of an FST's type: {length} bytes; the file is damaged")

@@ -58,7 +58,8 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
         Array of shape (count,) and of the dtype ``layout``.
 
     Raises:
-        FormatError: a size byte is wrong, or fewer records are available (a TruncatedError).
+        FormatError: a size byte is wrong.
+        TruncatedError: the source has fewer than ``count`` records.
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -210,7 +211,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             if len(ends):
                 length_arrays.append(np.diff(ends, prepend=0) - 1)
                 number_arrays.append(remove_counts(numbers, ends))
-            else:  # The next list is long, or it is invalid, so that the codec raises an error.
+            else:  # The next list is long or invalid. Its codec reads it by itself, or raises the error.
                 number_arrays.append(self._vector.read_body(source, True))
                 length_arrays.append(np.array([len(number_arrays[-1])]))
             count -= len(length_arrays[-1])
@@ -291,7 +292,7 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
-        """Parse the numbers in ``text``, a part of the line at offset ``at`` of ``source``."""
+        """Parse the numbers in ``text``, a part of the line at offset ``at``. Raise FormatError for any other word."""
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []

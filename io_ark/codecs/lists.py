@@ -17,7 +17,10 @@ _MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits, which have at most 19 
 
 
 def _parse_integer(source: Source, line_number: int, words: list[bytes], index: int, word_count: int) -> int:
-    """Parse ``words[index]`` of a line. Raise FormatError unless it is an integer and one of ``word_count`` words."""
+    """Parse the integer ``words[index]`` of a line.
+
+    Raise FormatError if this word is not an integer, or if the line does not have ``word_count`` words.
+    """
     if len(words) != word_count or not INTEGER.fullmatch(words[index]) or len(words[index]) > _MAX_LABEL_DIGITS:
         expected = "an integer" if word_count == 1 else "a symbol and its integer"
         source.fail(f"line {line_number}: expected {expected}, found {quote(b' '.join(words))}")

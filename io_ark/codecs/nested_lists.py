@@ -70,7 +70,7 @@ def _find_ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
 def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
     """Return the end (exclusive) of each complete list in ``numbers``, for at most ``limit`` lists.
 
-    A list is a count and ``width`` numbers for each element. The result ends before a negative count.
+    A list is a count and ``width`` numbers for each element. A negative count is invalid and ends the search.
     """
     buffer, at = numbers.data, 0
     ends: list[int] = []
@@ -83,7 +83,7 @@ def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
 
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
-    """Return the ``numbers`` of one or more lists from :func:`read_lists` without the counts."""
+    """Remove the counts from ``numbers``. The arguments are results of :func:`read_lists` for at least one list."""
     is_number = np.ones(len(numbers), bool)
     is_number[0] = False
     is_number[ends[:-1]] = False

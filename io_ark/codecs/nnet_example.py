@@ -117,7 +117,7 @@ def _read_index_in_text(source: Source) -> list[int]:
 def _read_step_indexes(source: Source, limit: int, previous_index: Array) -> Array:
     """Read up to ``limit`` indexes that are each stored as a one-byte step in t. Return an array (indexes, 3).
 
-    ``previous_index``, shape (3,), is the index to which the first step is added. Stop before a complete index.
+    The first step is added to ``previous_index``, shape (3,). Stop before an index that is stored completely.
     """
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
     steps = values[: _count_leading_true(np.abs(values) <= _MAX_STEP)]
@@ -128,7 +128,7 @@ def _read_step_indexes(source: Source, limit: int, previous_index: Array) -> Arr
 
 
 def _read_complete_indexes(source: Source, limit: int) -> Array:
-    """Read up to ``limit`` indexes that are stored completely, but at least one. Return an array (indexes, 3)."""
+    """Read 1 to ``limit`` completely stored indexes (indexes, 3). Raise FormatError if the first one is invalid."""
     data = source.peek(limit * _COMPLETE_INDEX.itemsize)
     records = np.frombuffer(data, _COMPLETE_INDEX, len(data) // _COMPLETE_INDEX.itemsize)
     index = records["index"]

@@ -47,10 +47,8 @@ def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
     """Parse pairs of an integer and a float in text, such as ``3 0.5 7 0.25``.
 
-    ``at`` is the offset of the text in the source, for errors.
-
-    Raises:
-        FormatError: the words are not pairs of an integer and a number, or a value is out of range.
+    ``at`` is the offset of the text in the source, for errors. Raise FormatError if the words are not pairs of an
+    integer and a number, or a value is out of range.
     """
     words = text.split()
     if len(words) % 2:

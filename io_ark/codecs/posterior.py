@@ -118,7 +118,7 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
         if len(ends):
             lengths = np.diff(ends, prepend=0)
             posteriors.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
-        else:  # The next frame is long, or has 8-byte weights, or is invalid, so that this code raises an error.
+        else:  # The next frame is long, has 8-byte weights, or is invalid. read_pairs reads it or raises the error.
             entry_count = read_size(source, True, "the number of entries of a frame")
             posteriors.append(_convert_pairs([read_pairs(source, entry_count, "a posterior")]))
         count -= len(posteriors[-1].counts)

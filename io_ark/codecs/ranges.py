@@ -17,10 +17,8 @@ def extract_range(value: Any, selection: Range, name: str = "") -> Any:
     """Return a copy of the part of a matrix or vector of floats that a range selects.
 
     ``value`` is an array, or an object with a method ``extract_part``, such as a sparse matrix. As in Kaldi, the range
-    may exceed the last row by up to three. Existing rows are then copied, and a warning names the location ``name``.
-
-    Raises:
-        RangeError: the range is outside the object, or the object is not a matrix or vector of floats.
+    may exceed the last row by up to three rows. The existing rows are then copied, and a warning names ``name``. Raise
+    RangeError if the range is outside the object, or the object is not a matrix or vector of floats.
     """
     can_extract = hasattr(value, "extract_part")
     shape: tuple[int, ...] = getattr(value, "shape", ())
@@ -35,9 +33,7 @@ def find_slices(selection: Range, rows: int, columns: int | None, name: str = ""
     """Return the slices of rows and columns that a range selects. Warn if the range exceeds the rows.
 
     For a vector, ``rows`` is its length, and ``columns`` is None. ``name`` is the location of the object, for messages.
-
-    Raises:
-        RangeError: the range is outside the object.
+    Raise RangeError if the range is outside the object.
     """
     try:
         slices = selection.to_slices(rows, columns)

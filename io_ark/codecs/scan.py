@@ -75,10 +75,10 @@ class Scan(Protocol):
     reads_any_size: bool
 
     def scan_entries(self, window: Window) -> Scanned | None:
-        """Read some or all of the complete entries in a window. Return None if the window has no complete entry."""
+        """Read complete entries from the start of a window, not always all. Return None if the first cannot be read."""
 
     def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
-        """Read some or all of the objects at known offsets of a window. Return None if no object can be read.
+        """Read the first objects at known offsets of a window, not always all. Return None if the first cannot be read.
 
         Args:
             keys: keys of the objects.

@@ -60,7 +60,7 @@ def round_to_float32(text: bytes) -> float:
 
 
 def _may_be_tie(double: float) -> bool:
-    """Return True if a float64 may lie halfway between two float32 numbers, and always in float32's subnormal range."""
+    """Return True if a float64 may be halfway between two float32 numbers. Always True in float32's subnormal range."""
     return abs(double) < _TINY or int.from_bytes(_DOUBLE.pack(double), "little") & _BEYOND_FLOAT32 == _TIE
 
 
@@ -70,7 +70,7 @@ def scan_rows(text: bytes, is_single: bool, fail: Fail) -> list[list[float]]:
     Args:
         text: the text between ``[`` and ``]``. A row ends at a newline or ``;``, and empty rows are ignored.
         is_single: True to round numbers to float32, False for float64.
-        fail: raises an error. It is called with a message and the position in ``text`` of a syntax error.
+        fail: function that raises an error. Its arguments are a message and the position in ``text`` of the fault.
 
     Returns:
         The numbers of each row that is not empty.
@@ -172,6 +172,6 @@ def _read_rows_in_c(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | 
 def read_rows(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | None:
     """Parse text in C. Return the numbers and the length of each row, as :func:`parse_rows` does.
 
-    Return None without the C library, and for text that C does not parse or numbers that it cannot round.
+    Return None if the C library is missing, or if the text has words or numbers that the C code cannot convert.
     """
     return None

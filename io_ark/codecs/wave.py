@@ -299,8 +299,8 @@ def _read_foreign_file(source: Source, header: _Header, max_duration: float = ma
 def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
     """Return the header of a WAV file, or the :class:`WaveInfo` of audio in another format.
 
-    A WAV file whose samples can be counted only by decoding them gives a :class:`WaveInfo` as well, and must not last
-    longer than ``max_duration`` seconds. ``any_encoding`` allows encodings other than 16-bit integers.
+    Return the :class:`WaveInfo` of a WAV file as well if its samples must be decoded to count them. Raise FormatError
+    if such a file is longer than ``max_duration`` seconds. ``any_encoding`` allows encodings other than 16-bit PCM.
     """
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
@@ -531,7 +531,7 @@ class WaveCodec(_AudioCodec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be very quiet audio."""
+    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be quiet 16-bit audio."""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 

@@ -43,7 +43,7 @@ class Access(NamedTuple):
             raise PipesRefusedError(f"the command {command.strip()!r} is not run: {reason}")
 
     def check_url(self, url: str) -> None:
-        """Raise :class:`NetworkRefusedError` if the network is disabled, or the URL is chained or of another scheme.
+        """Raise :class:`NetworkRefusedError` if the network is disabled, or the URL is chained or has another scheme.
 
         The scheme must be in :data:`SCHEMES` or in the environment variable ``IO_ARK_SCHEMES``, which lists additional
         schemes, separated by commas. A chained URL contains ``::``. ``IO_ARK_NO_NETWORK`` disables the network.
@@ -87,7 +87,10 @@ def is_public(address: str) -> bool:
 
 
 def refuse_private(host: str, addresses: Iterable[str]) -> None:
-    """Raise :class:`NetworkRefusedError` unless all addresses of a host are public, or IO_ARK_PRIVATE_HOSTS is set."""
+    """Raise :class:`NetworkRefusedError` if an address is not public and IO_ARK_PRIVATE_HOSTS is not set.
+
+    ``addresses`` are the IP addresses of ``host``, which the error names.
+    """
     if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
         raise NetworkRefusedError(
             f"{host} is this machine or in a private network, and script files must not open such addresses: "

@@ -28,7 +28,7 @@ Opened = TypeVar("Opened")
 
 
 class OpenFile:
-    """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
+    """An open file, whose descriptor is closed when its last user releases it, even after a cache has dropped it.
 
     Args:
         path: path of the file.
@@ -74,8 +74,7 @@ class OpenFile:
     def map(self) -> Any:
         """Return a memory map of the whole file at its present size. Map the file again only if its size has changed.
 
-        Raises:
-            OpenError: the file cannot be mapped.
+        Raise OpenError if the file cannot be mapped.
         """
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
@@ -96,10 +95,8 @@ class OpenFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
         """Return a source that reads this regular file, or its memory map, from the byte ``offset`` to the end.
 
-        ``ahead`` is True to read ahead, because the following bytes will be needed.
-
-        Raises:
-            OpenError: the offset is beyond the end of the file.
+        ``ahead`` is True to read ahead, because the following bytes will be needed. Raise OpenError if the offset is
+        beyond the end of the file.
         """
         if self._map is not None:
             # MapSource calls `map` to check the size again, because reading past the end of a file that has shrunk

@@ -75,8 +75,9 @@ def refuse_foreign_file(source: Source, expected: Expected) -> None:
 def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
     r"""Raise :class:`FormatError`, with advice, if the first bytes of a file show a format that Kaldi cannot read.
 
-    Compressed files are refused as well. So are configuration files instead of a table, and binary files instead of a
-    script file. As in Kaldi, a byte-order mark at the start of a table belongs to the first key. It causes a warning.
+    Compressed files are refused as well, and so are configuration files if a table is expected, and binary files if a
+    script file is expected. As in Kaldi, a byte-order mark before a table is read as a part of the first key, but a
+    warning is logged.
 
     Args:
         head: the first bytes of the file, up to :data:`HEAD_BYTES`.

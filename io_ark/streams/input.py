@@ -106,8 +106,7 @@ _standard_input_taken = False
 def open_standard_input() -> Source:
     """Return the source of standard input, which no other table can read until it is released.
 
-    Raises:
-        OpenError: a table is reading standard input already, or standard input is closed or not a stream of bytes.
+    Raise OpenError if a table is reading standard input already, or standard input is closed or not a stream of bytes.
     """
     global _standard_input, _standard_input_taken
     if (redirected := STANDARD_STREAMS.get()) is not None:

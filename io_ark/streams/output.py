@@ -35,9 +35,9 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim_file(owner: Any, target: int | str) -> None:
-    """Record the output ``owner``, which writes to a regular file or a URL. An earlier output then refuses writes.
+    """Record that ``owner`` writes to a regular file or a URL. An earlier output to the same file then refuses writes.
 
-    ``target`` is the descriptor of the file, or the URL.
+    ``target`` is the descriptor of the file, or the URL. Files that are not regular, such as pipes, are ignored.
     """
     identity: object = target
     if isinstance(target, int):
@@ -208,7 +208,7 @@ class Output(ClosedOnExit):
         if self.entry.is_broken:
             self._is_broken = True
         if self._raw is not None:
-            close_raw = self._discard  # If the output is broken or cannot be flushed.
+            close_raw = self._discard  # Called if the output is broken or cannot be flushed.
             try:
                 if self._is_broken:
                     self._refuse_write()

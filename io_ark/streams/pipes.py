@@ -79,8 +79,8 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 def wait_for(process: int) -> int:
     """Wait for the command with the id ``process``. Return its exit status, or minus the number of its fatal signal.
 
-    After ^C, the command has 0.16 seconds to end, so that the program ends at once like a Kaldi program. A command that
-    is still running then counts as interrupted.
+    After ^C, the command has 0.16 seconds to end, so that the program ends at once like a Kaldi program. If the
+    command is still running then, return minus the number of SIGINT.
     """
     if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

@@ -27,7 +27,7 @@ def _renew_identity() -> None:
 
 
 class Deletion:
-    """Context for the work of a ``__del__`` method. It logs errors, because Python drops exceptions of ``__del__``.
+    """Context for the work of a ``__del__`` method. It logs errors, because Python drops exceptions raised there.
 
     A KeyboardInterrupt is raised again in the main thread after ``__del__`` has returned.
     """
@@ -49,7 +49,7 @@ class Deletion:
 def interrupt_later() -> None:
     """Raise KeyboardInterrupt in the main thread after 50 ms.
 
-    The delay lets a calling ``__del__`` method return first, because Python drops exceptions of ``__del__``.
+    The delay lets a calling ``__del__`` method return first, because Python drops exceptions raised in it.
     """
     timer = threading.Timer(0.05, _thread.interrupt_main)
     timer.daemon = True

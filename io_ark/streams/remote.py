@@ -75,10 +75,8 @@ class _Connection:
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     """Return fsspec's file system for a URL, and the path of the file in it.
 
-    Without ``access.private``, the file system connects only to public addresses by HTTP.
-
-    Raises:
-        OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
+    Without ``access.private``, the file system connects only to public addresses by HTTP. Raise OpenError if fsspec or
+    the package for the protocol is not installed, or the URL is invalid.
     """
     try:
         from fsspec.core import url_to_fs
@@ -230,7 +228,7 @@ async def _read_http_answer(answer: Any, url: str, start: int, stop: int) -> _An
 
 
 async def _request_from_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. Fail if its version is not ``version``."""
+    """Request the bytes ``start`` to ``stop - 1`` of an S3 object. Raise OSError if its version is not ``version``."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
@@ -324,10 +322,8 @@ class RemoteFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
         """Return a source that reads the file from the byte ``offset`` to its end.
 
-        ``ahead`` is True to read ahead, because the bytes after an object will be needed.
-
-        Raises:
-            OpenError: the offset is beyond the end of the file.
+        ``ahead`` is True to read ahead, because the bytes after an object will be needed. Raise OpenError if the offset
+        is beyond the end of the file.
         """
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end of the file, which has {self.size} bytes: correct the "
@@ -337,8 +333,7 @@ class RemoteFile:
     def read(self, count: int, offset: int) -> bytes:
         """Read ``count`` bytes from ``offset`` on, or fewer bytes at the end of the file.
 
-        Raises:
-            OpenError: the server cannot be reached, or the file has changed.
+        Raise OpenError if the server cannot be reached, or if the file has changed.
         """
         end = min(offset + count, self.size)
         begin, data = self._span
@@ -361,7 +356,7 @@ class RemoteFile:
 
         Args:
             offset: offset of the next read.
-            begin, end: range of the bytes that the last request fetched, without the byte at ``end``.
+            begin, end: offsets of the bytes that the last request fetched (``end`` exclusive).
         """
         if begin <= offset <= end + self._ahead and end > 0:
             self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)

@@ -109,11 +109,7 @@ class Source:
         return self._window, self._at, self._end
 
     def move_back(self, count: int) -> None:
-        """Move back by ``count`` bytes, which must still be in the window.
-
-        Raises:
-            ValueError: the bytes are no longer in memory.
-        """
+        """Move back by ``count`` bytes. Raise ValueError if they are no longer in the window."""
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
         self._at -= count
@@ -191,11 +187,7 @@ class Source:
             skipped += step
 
     def read_rest(self, limit: int = sys.maxsize) -> bytes:
-        """Read all bytes up to the end of the source.
-
-        Raises:
-            FormatError: more than ``limit`` bytes follow.
-        """
+        """Read all bytes up to the end of the source. Raise FormatError if more than ``limit`` bytes follow."""
         pieces, size = [], 0
         while self._at < self._end or self._fill(1):
             pieces.append(bytes(self._window[self._at : self._end]))
@@ -216,8 +208,7 @@ class Source:
     def read_text(self) -> bytes:
         """Read all bytes up to the end of a text file.
 
-        Raises:
-            FormatError: the source has no line break in 64 MiB, like an endless device.
+        Raise FormatError if the source has no line break in 64 MiB, like an endless device.
         """
         pieces, unbroken = [], 0
         while piece := self.read_some(LARGE_WINDOW):
@@ -259,8 +250,7 @@ class Source:
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
-        Raises:
-            FormatError: the next ``limit`` bytes, and the rest of the window at their end, contain no stop byte.
+        Raise FormatError if no stop byte follows in ``limit`` bytes or in the rest of the window in which they end.
         """
         pieces: list[bytes] = []
         begin = self.tell()
@@ -528,8 +518,7 @@ class FileSource(StreamSource):
     def read_at(self, size: int, offset: int) -> bytes:
         """Read ``size`` bytes at an offset of the file, and keep the position of this source.
 
-        Raises:
-            TruncatedError: the file has fewer bytes after the offset.
+        Raise TruncatedError if the file has fewer bytes after the offset.
         """
         data = self._pread(size, offset)
         if len(data) < size:
@@ -588,7 +577,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
-        """Consume ``count`` bytes. If the window lacks them, read a new window, larger after a successive take."""
+        """Consume ``count`` bytes. If the window lacks them, read a new window, which is larger in successive calls."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.

@@ -108,12 +108,12 @@ def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = Fals
     return sum(map(_remove_abandoned, _list_abandoned(directory, start, own)))
 
 
-def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
-    """Return the abandoned temporary files in a directory whose names begin with ``start``, or [] if it is missing."""
+def _list_abandoned(directory: Path, start: str, include_own: bool) -> list[Path]:
+    """Return the abandoned temporary files whose names begin with ``start``, or [] if the directory is missing."""
     if not directory.is_dir():
         return []
     candidates = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
-    return [path for path in candidates if _is_abandoned(path, own)]
+    return [path for path in candidates if _is_abandoned(path, include_own)]
 
 
 def _remove_abandoned(path: Path) -> bool:
@@ -147,15 +147,16 @@ def remove_path(path: Path) -> bool:
     return not path.exists()
 
 
-def _is_abandoned(temporary: Path, own: bool) -> bool:
-    """Return True if the process that wrote a temporary file has ended, or is this process and ``own`` is true.
+def _is_abandoned(temporary: Path, include_own: bool) -> bool:
+    """Return True if the process that wrote a temporary file has ended, or is this process and ``include_own`` is true.
 
-    The processes of other machines are unknown, so their files count as abandoned after a day without a write.
+    The processes of other machines are unknown, so their files count as abandoned after a day without a write. Return
+    False if such a file has disappeared.
     """
     fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # Written by choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
-        return own if int(pid) == os.getpid() else not _is_running(int(pid))
+        return include_own if int(pid) == os.getpid() else not _is_running(int(pid))
     try:
         return time.time() - temporary.stat().st_mtime > SECONDS_UNTIL_ABANDONED
     except OSError:

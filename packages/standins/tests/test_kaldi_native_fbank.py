@@ -17,6 +17,7 @@ import pytest
 
 import kaldi_standins.kaldi_native_fbank as knf
 from kaldi_compat import KaldiRandom
+from kaldi_compat.errors import OptionError
 from kaldi_standins.kaldi_native_fbank import online
 from packages.standins.tests.native_fbank_forms import FORMS, audio, stored
 from tests.support.processes import output_of
@@ -397,6 +398,14 @@ def test_audio_without_enough_samples_is_refused() -> None:
         knf.Stft(knf.StftConfig(4, 2, 4))([])
     with pytest.raises(ValueError, match="the audio has 2 samples, but the window has 400: pad the audio"):
         knf.FeatureWindowFunction(knf.FrameExtractionOptions()).apply([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("size", "problem"), [(0, "must be positive"), (-2, "must be positive"), (3, "should be even")]
+)
+def test_the_size_of_a_fourier_transform_is_checked(size: int, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        knf.Rfft(size)
 
 
 def test_nested_lists_of_unequal_lengths_are_a_type_error() -> None:

@@ -22,7 +22,7 @@ class StreamError(KaldiCompatError, IndexError, RuntimeError):
 
 
 class Options(OptionGroups):
-    """Base class of the options. Numbers have single precision, and groups are copied when they are set."""
+    """Base class of the options. Setting an option rounds a float to float32, and copies a group of options."""
 
     name_error = WrongOptionError
 

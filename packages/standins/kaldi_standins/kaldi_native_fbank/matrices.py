@@ -109,7 +109,7 @@ class CmvnAccumulator:
 
     @property
     def stats(self) -> Doubles:
-        """Copy of the statistics (2, dim + 1), as of :func:`compute_cmvn_stats`. (0, 0) while ``dim`` is unknown."""
+        """Copy of the statistics (see :func:`compute_cmvn_stats`), of shape (0, 0) while ``dim`` is unknown."""
         stats: Doubles = self._stats.copy()
         return stats
 
@@ -117,7 +117,7 @@ class CmvnAccumulator:
         """Add the statistics of features (frames, dim).
 
         Raises:
-            FeatureError: the features are not a matrix or have no columns, or earlier features have another ``dim``.
+            FeatureError: the features are not a matrix or have no columns, or earlier features had a different ``dim``.
         """
         self._add_stats(compute_cmvn_stats(feats))
 
@@ -226,7 +226,7 @@ class FeatureTransform:
         """Transform features (frames, dim), and return features (frames, output_dim).
 
         Raises:
-            FeatureError: the features have neither ``input_dim`` columns nor, for an offset, one column fewer.
+            FeatureError: the features have neither ``input_dim`` columns nor ``input_dim - 1`` (affine transform).
         """
         return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 

@@ -22,7 +22,7 @@ class MelBanks:
     Args:
         opts: options of the filters. None for the defaults.
         frame_opts: options that determine the sampling rate and the number of points of the FFT. None for the defaults.
-        vtln_warp_factor: VTLN factor.
+        vtln_warp_factor: VTLN warp factor. 1.0 leaves the filters unwarped.
 
     Raises:
         OptionError: Kaldi refuses a value.

@@ -111,11 +111,12 @@ class OnlineNemoFbank:
             is_final: True to use the trailing samples for the last frame of the audio, after the audio has ended.
 
         Returns:
-            Features (n, dim), and the number of samples that were skipped at the start. This number is 0, unless ``n``
-            is ``buffered_capacity``, and trailing samples are used in place of as many samples at the start.
+            Features (n, dim), and the number of samples that were skipped at the start. If ``n`` is
+            ``buffered_capacity``, this is the number of trailing samples that are used, and otherwise 0.
 
         Raises:
-            OptionError: a frame is not available yet, or its audio was discarded. The error is also a ValueError.
+            OptionError: an argument is negative, a frame is not available yet, or its audio was discarded. The error is
+                also a ValueError.
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
         first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Sample indices.

@@ -26,8 +26,8 @@ from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, make_plan, m
 Samples = Sequence[float] | npt.NDArray[Any]
 
 NO_SAMPLES = np.empty(0, np.float32)
-# Number of waiting frames from which chunks that complete single frames are computed, because these frames fill a SIMD
-# vector. Reading a frame also computes all waiting frames.
+# If each chunk completes only one frame, frames wait until this number of them can be computed together, because they
+# fill a SIMD vector. Reading a frame computes all waiting frames at once.
 MAX_WAITING_FRAMES = 16
 # Energy of a chunk (sum of the squares of its samples) from which features are checked for NaN. With less energy in all
 # chunks, the energies of frames cannot overflow in single precision.
@@ -97,7 +97,7 @@ class FrameStore:
         raise StreamError(f"frame {frame} is not available: {advice}")
 
     def pop(self, n: int) -> None:
-        """Discard the first ``n`` stored frames. The remaining frames keep their numbers."""
+        """Discard the first ``n`` stored frames, or all if there are fewer. The other frames keep their numbers."""
         self._compute_frames()
         n = min(max(n, 0), len(self._frames))
         del self._frames[:n]
@@ -170,7 +170,7 @@ class OnlineFeature(FrameStore):
         self._is_finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store waiting frames, and if ``final``, the last frames. Raise StreamError for a NaN."""
+        """Compute and store the waiting frames, and also the last frames if ``final``. Raise StreamError for a NaN."""
         if final:
             features = self._stream.advance(NO_SAMPLES, True, seeds=_noise.frame_seeds)
         else:
@@ -187,7 +187,7 @@ class OnlineFeature(FrameStore):
             self._frames.extend(features)
 
     def _complete_frames(self, features: Floats) -> Floats:
-        """Return new frames (frames, dim) after a last step of the computation, by default unchanged."""
+        """Apply the last step, by default none, of the computation to new frames (frames, dim). Return the frames."""
         return features
 
 
@@ -198,12 +198,12 @@ def check_options(owner: object, opts: Any, expected_class: type[Any]) -> Any:
     return opts
 
 
-def check_chunk(sampling_rate: float, expected_rate: float, finished: bool) -> None:
-    """Raise StreamError if the audio has ended (``finished``), or AudioError for a wrong sampling rate.
+def check_chunk(sampling_rate: float, expected_rate: float, is_finished: bool) -> None:
+    """Raise StreamError if the audio has ended (``is_finished``), or AudioError for a wrong sampling rate.
 
     ``sampling_rate`` is the rate of a new chunk in Hz, and ``expected_rate`` the rate of the options.
     """
-    if finished:
+    if is_finished:
         raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
     if sampling_rate != expected_rate and np.float32(sampling_rate) != expected_rate:  # Options are float32.
         raise AudioError(

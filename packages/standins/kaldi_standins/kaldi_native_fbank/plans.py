@@ -26,7 +26,7 @@ from kaldi_standins.kaldi_native_fbank.options import (
     WhisperFeatureOptions,
 )
 
-Computed = FbankOptions | MfccOptions | RawAudioSamplesOptions
+PlanOptions = FbankOptions | MfccOptions | RawAudioSamplesOptions
 WINDOWS = (*ours.WINDOW_TYPES, "hann")
 # Users create a feature for each utterance, so everything that depends only on the options is cached.
 cached_by_options = functools.lru_cache(maxsize=64)
@@ -38,7 +38,7 @@ def make_our_options(options_class: Any, **values: Any) -> Any:
     return options_class(**values)
 
 
-def make_plan(opts: Computed) -> exact.Plan:
+def make_plan(opts: PlanOptions) -> exact.Plan:
     """Return the plan that computes the feature of ``opts``. Raise OptionError if Kaldi refuses a value."""
     options_class: Any = type(opts)
     return _make_cached_plan(options_class, tuple(opts.flatten().items()))
@@ -46,7 +46,7 @@ def make_plan(opts: Computed) -> exact.Plan:
 
 @cached_by_options
 def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
-    """Return the plan for an ``options_class`` with the names and values ``items``, which a cache can hash."""
+    """Return the plan for options of ``options_class``. ``items`` has their names and values in a hashable form."""
     values = dict(items)
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
@@ -96,7 +96,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
 def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
     """Return read-only mel filters (points // 2 + 1, num_bins) for the names and values ``items`` of options.
 
-    ``vtln_warp`` is the VTLN factor. Raise OptionError if Kaldi refuses a value.
+    ``vtln_warp`` is the VTLN warp factor. Raise OptionError if Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)

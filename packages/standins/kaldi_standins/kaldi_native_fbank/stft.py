@@ -43,7 +43,8 @@ class Rfft:
     """
 
     def __init__(self, n: int, inverse: bool = False) -> None:
-        require(n % 2 == 0 and n > 0, f"n should be even. Given: {n}")
+        require(n > 0, f"n must be positive, not {n}")
+        require(n % 2 == 0, f"n should be even. Given: {n}")
         self._n, self._inverse = n, inverse
 
     def compute(self, d: Samples) -> list[float]:
@@ -181,7 +182,8 @@ class Stft:
         config: the options.
 
     Raises:
-        OptionError: the window is unknown or exceeds ``n_fft``, ``n_fft`` is odd, or ``hop_length`` is not positive.
+        OptionError: the window is unknown or longer than ``n_fft``, ``n_fft`` is not positive and even, or
+            ``hop_length`` is not positive.
 
     >>> from kaldi_standins.kaldi_native_fbank import Stft, StftConfig
     >>> Stft(StftConfig(4, 2, 4))([1.0, 2.0, 3.0, 4.0]).num_frames
@@ -210,7 +212,8 @@ class IStft:
         config: the options.
 
     Raises:
-        OptionError: the window is unknown or exceeds ``n_fft``, ``n_fft`` is odd, or ``hop_length`` is not positive.
+        OptionError: the window is unknown or longer than ``n_fft``, ``n_fft`` is not positive and even, or
+            ``hop_length`` is not positive.
 
     >>> from kaldi_standins.kaldi_native_fbank import IStft, Stft, StftConfig
     >>> config = StftConfig(4, 2, 4)
