@@ -145,7 +145,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK format. As in Kaldi, the sample period is the frame shift of spectrograms, else 10 ms."""
+    """Convert features to HTK format. As in Kaldi, the sample period is 10 ms, or a spectrogram's frame shift."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.
@@ -213,10 +213,9 @@ class SpectralExtractor:
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up each utterance's VTLN factor in ``table``. Without a table, return the factor in the options, or 1.
+        """Look up each utterance's VTLN factor in ``table``. Raise Skip if an utterance has no factor.
 
-        Raises:
-            Skip: an utterance has no factor.
+        Without a table, return the factor in the options, or 1 for features without a warp.
         """
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0

@@ -91,7 +91,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
 def _compute_around_missing(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
-    """Yield the results of the entries that have None in ``warnings``. Log the warnings of the missing entries."""
+    """Yield results for the entries with None in ``warnings`` (one item per entry). Log the other entries' warnings."""
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
@@ -228,7 +228,7 @@ def stack_vectors(block: ArrayBlock) -> Vector:
 
 
 def require_one_entry(block: Block, value: Any) -> Any:
-    """Return ``value``, unless the block has several entries: then raise Skip, so that the caller splits the block."""
+    """Return ``value``. Raise Skip if the block has several entries, so that the caller splits the block."""
     if len(block) > 1:
         raise Skip  # Asks the caller to split the block.
     return value

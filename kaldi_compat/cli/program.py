@@ -129,7 +129,7 @@ class Program:
             return self._run_and_report_errors(line)
 
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
-        """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
+        """Raise an error if an output would overwrite an input or another output: see :func:`refuse_conflicts`."""
         # The outputs are the options named write_... and the parameters named target or ..._target.
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         # The last argument belongs to the last parameter. Arguments beyond the parameters have no name, and are inputs.

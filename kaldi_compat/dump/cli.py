@@ -194,7 +194,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message after "kaldi-compat: " to standard error, unless that is closed. Return ``status``."""
+    """Print a message after "kaldi-compat: " to standard error. Ignore closed streams. Return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spell_options.get()(message))}", file=sys.stderr, flush=True)
     return status

@@ -130,12 +130,10 @@ def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: 
 
 
 def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
-    """Read an object from the output of a command, and return it.
+    """Read an object from the output of the command ``rxfilename``, which ends with ``|``, and return the object.
 
-    If the object is complete, but the command fails or exceeds the time limit afterward, only a warning is logged.
-
-    ``rxfilename`` is the command and ``|``, and ``timeout`` the time limit in seconds, or 0 for no limit. With
-    ``pipes=False``, all commands are refused.
+    ``timeout`` is the time limit in seconds, or 0 for no limit. With ``pipes=False``, all commands are refused. If the
+    command fails or exceeds the limit after the object is complete, only a warning is logged.
 
     Raises:
         PipeError: commands are refused, the command cannot be started, it exceeded the limit before the object was

@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives of ``shards`` on a Ray cluster: at ``--address``, unless this process is already connected.
+    """Write the archives of ``shards`` on the Ray cluster at ``--address``, or on a cluster that is connected already.
 
     Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if the cluster
     cannot be reached or a task fails.
@@ -80,7 +80,10 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Run the tasks of :func:`write_archives_on_ray`. If a task fails, cancel the other tasks and raise DumpError."""
+    """Write each shard in a task of the connected cluster. If a task fails, cancel the others and raise DumpError.
+
+    Without ``shards``, only compare the extractor with the plan, if necessary.
+    """
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )

@@ -64,7 +64,7 @@ class SpectralComputer:
         return lambda: results
 
     def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
-        """Return the features and failures of utterances in order. After an error, see :func:`compute_in_halves`."""
+        """Return features and failures of utterances in order. Errors are handled by :func:`compute_in_halves`."""
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:

@@ -28,7 +28,7 @@ from kaldi_compat.dump.model import must_compare_extractor
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
-from kaldi_compat.dump.shard import ShardRunner
+from kaldi_compat.dump.shard import Report, ShardRunner
 from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
@@ -94,7 +94,7 @@ class _Workers:
     ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
-        self.tries: Counter[int] = Counter()  # Number of failed workers by archive; 0 stands for no archive.
+        self.tries: Counter[int] = Counter()  # Failed workers by archive number; 0 is for workers without one.
         self.lost: set[str] = set()  # Devices that have stopped working in a worker.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
@@ -154,7 +154,7 @@ class _Workers:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: no worker is left, or no other worker uses the GPU, which no worker has lost before.
+            DumpError: no worker is left; or no other worker uses the GPU, and no worker has lost it before.
         """
         _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
@@ -169,7 +169,7 @@ class _Workers:
         Do nothing if the worker was replaced before.
 
         Raises:
-            DumpError: TRIES workers have failed with this archive, or without an archive. It is ``error``, if given.
+            DumpError: TRIES workers have failed while writing this archive, or before writing any archive.
         """
         if worker not in self.workers:
             return
@@ -220,7 +220,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 @contextlib.contextmanager
 def _explain_pickling(job: Job) -> Iterator[None]:
-    """Convert an error in pickling the job's extractor, which is any error but an OSError, to a :class:`DumpError`."""
+    """Convert exceptions except OSError to a :class:`DumpError` that blames pickling, if the job has an extractor."""
     try:
         yield
     except Exception as error:
@@ -287,7 +287,10 @@ def _end_worker(worker: _Worker) -> None:
 
 
 def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
-    """Run a worker process: write the archives that the parent assigns, until the parent ends or an error occurs."""
+    """Run a worker: write the archives that the parent sends over ``tasks``, until the parent ends or an error occurs.
+
+    When the parent closes the connection ``lifeline`` or ends, this process also ends.
+    """
     end_with_parent()  # Linux ends this process even if a call blocks the thread below.
     threading.Thread(target=_end_after_parent, args=(lifeline,), daemon=True).start()
     if source := make_source(job):
@@ -320,16 +323,16 @@ def _end_after_parent(lifeline: Any) -> None:
     os._exit(1)
 
 
-def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends the counts of ``shard`` (utterances, seconds, failures) to the parent process."""
+def _make_reporter(parent: Any, shard: Shard) -> Report:
+    """Return a function that sends the progress of ``shard`` to the parent process over the connection ``parent``."""
     last_time = time.monotonic()
 
-    def report_progress(*counts: float) -> None:
+    def report_progress(utterances: int, seconds: float, failures: int) -> None:
         """Send the counts, unless less than SECONDS_BETWEEN_REPORTS seconds have passed since the previous report."""
         nonlocal last_time
         if time.monotonic() - last_time >= SECONDS_BETWEEN_REPORTS:
             last_time = time.monotonic()
-            tasks.send(("progress", shard.number, *counts))
+            parent.send(("progress", shard.number, utterances, seconds, failures))
 
     return report_progress
 

@@ -71,10 +71,10 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Compare a shard's files with its manifest: sizes, and with ``checksums`` CRC-32s. Return the manifest, if any.
+    """Compare a shard's files with its manifest: sizes, and CRC-32s if ``checksums``. Return None without a manifest.
 
     Raises:
-        DamagedError: the manifest exists but is damaged, or a file is missing, unreadable or differs from the manifest.
+        DamagedError: the manifest is damaged, or a file is missing, cannot be read or differs from the manifest.
     """
     path = layout.get_manifest(shard)
     try:

@@ -137,10 +137,10 @@ def scale_vector(x: Floats, factor: float) -> Floats:
 
 
 def _pad_to_lanes(b: Floats) -> Floats:
-    """Return an array (..., n) with columns of zeros appended, up to a multiple of ``_LANES`` columns."""
-    columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
-    columns[..., : b.shape[-1]] = b
-    return columns
+    """Return ``b`` (..., n) as float32, with zeros appended up to a multiple of ``_LANES`` columns."""
+    padded = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
+    padded[..., : b.shape[-1]] = b
+    return padded
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
@@ -174,8 +174,8 @@ def _count_panel_terms(remaining: int, max_terms: int) -> int:
 def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b`` of the shapes (rows, depth) and (depth, n). Each result is computed from 16 sums.
 
-    Term ``k`` is added to sum ``k % 16``. Then, pairs of sums are added until one sum is left. A pair has neighbors or,
-    for results in both the last ``rows % 4`` rows and the last ``n % 4`` columns, a sum from each half of the sums.
+    Term ``k`` is added to sum ``k % 16``. Then, neighboring sums are added until one sum is left. In both the last
+    ``rows % 4`` rows and the last ``n % 4`` columns, the two halves of the sums are added to each other instead.
     """
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)

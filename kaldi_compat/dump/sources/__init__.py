@@ -170,7 +170,7 @@ def get_source_class(option: str) -> type[ExtractorSource]:
 
 
 def get_extractor_name(options: DumpOptions) -> str:
-    """Return the extractor's name for file names. Runs of other characters than A-Z, a-z, 0-9 and "._-" become "-"."""
+    """Return the extractor's name for file names, in which "-" replaces characters except A-Z, a-z, 0-9 and "._-"."""
     value = getattr(options, options.source).rstrip("/")
     return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 
