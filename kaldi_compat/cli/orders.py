@@ -92,7 +92,7 @@ def order_keys_by_sort(keys: list[int]) -> list[int]:
 def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> int:
     """Partition ``order[begin:end]``, indices of ``keys``, in place around the median of three keys, as std::sort does.
 
-    The three keys are the second, the middle and the last one. Return the index of the first key in the upper part.
+    The three keys are the second, the middle and the last key. Return the index of the first key in the upper part.
     """
     second, middle, last = begin + 1, begin + (end - begin) // 2, end - 1
     x, y, z = (keys[order[index]] for index in (second, middle, last))

@@ -404,7 +404,7 @@ def make_noise(count: int) -> Array:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error in one line: its class, unless it is a ValueError, and the start of its message."""
+    """Describe an error as one line: its class, unless it is a ValueError, and the start of its message."""
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
@@ -516,7 +516,7 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute the outputs of single utterances. Return a function that returns the results, in any order."""
+        """Compute the outputs of ``batch``, whose items are single utterances. Return a function that returns them."""
         results: list[FeaturesOrFailure] = []
         utterances: list[PreparedAudio] = []
         for audio in batch:

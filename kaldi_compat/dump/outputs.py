@@ -156,7 +156,7 @@ def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> N
 def remove_all_unfinished_files(job: Job) -> int:
     """Remove temporary files of killed jobs from the folders of this dump, and return the number of removed files.
 
-    Also remove those of the report, of copied configurations, and beside the targets of links in the data directory.
+    Also remove temporary files of the report, of copied configurations, and of linked files in the data directory.
     """
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))

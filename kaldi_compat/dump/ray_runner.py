@@ -80,7 +80,7 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write each shard in a task of the connected cluster. If a task fails, cancel the others and raise DumpError.
+    """Write each shard in a task of the cluster. If a task fails, cancel the other tasks and raise DumpError.
 
     Without ``shards``, only compare the extractor with the plan, if necessary.
     """

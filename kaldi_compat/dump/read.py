@@ -162,7 +162,7 @@ class TaskReader:
         self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
-        """Return the audio and failures of a task. After a full block of lines, the last element is unread lines."""
+        """Return the audio and failures of a task. If a block fills up, the last element has the unread lines."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
@@ -203,7 +203,7 @@ class TaskReader:
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of the thread's latest block ``audio``, or None if a GPU cannot copy from its memory."""
+        """Return the place of ``audio``, which this thread has just read, or None if a GPU cannot copy from there."""
         memory = self._local.memory
         if memory is None or memory.tensor is None:
             return None

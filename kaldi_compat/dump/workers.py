@@ -80,14 +80,14 @@ class _Worker:
     """The parent's view of a worker process."""
 
     process: Any  # The process object of multiprocessing.
-    tasks: Any  # Connection that sends archives to the worker and receives its messages.
+    tasks: Any  # Connection that sends shards to the worker and receives its messages.
     lifeline: Any  # Connection that sends nothing. When the parent closes it or ends, the worker ends.
     device: str  # Device that the worker computes on, such as "cuda:0".
-    shard: Shard | None = None  # The archive that the worker writes; None for an idle worker.
+    shard: Shard | None = None  # The shard that the worker writes; None for an idle worker.
 
 
 class _Workers:
-    """Worker processes, one for each element of ``devices``, and the archives that wait to be written by a worker."""
+    """Worker processes, one for each element of ``devices``, and the shards that wait to be written."""
 
     def __init__(
         self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
@@ -140,7 +140,7 @@ class _Workers:
             raise values[0]
 
     def _finish_archive(self, worker: _Worker, shard: int) -> None:
-        """Record archive ``shard``, whose worker becomes idle. Raise OutputError if the archive is incomplete."""
+        """Record shard number ``shard``, whose worker becomes idle. Raise OutputError if the shard is incomplete."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
