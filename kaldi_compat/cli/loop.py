@@ -198,8 +198,7 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
 def stack_rows(block: ArrayBlock) -> Matrix:
     """Return the rows of all matrices of a block as one matrix, (rows, columns).
 
-    Raises:
-        Skip: in a block of several matrices, the numbers of columns differ, or a matrix is empty.
+    Raise Skip if a block of several matrices has different numbers of columns or an empty matrix.
     """
     rows = block.join_rows()
     if rows is None:
@@ -210,8 +209,7 @@ def stack_rows(block: ArrayBlock) -> Matrix:
 def stack_matrices(block: ArrayBlock) -> Matrix:
     """Return the matrices of a block as one array, (entries, rows, columns).
 
-    Raises:
-        Skip: in a block of several matrices, the shapes differ, or a matrix is empty.
+    Raise Skip if a block of several matrices has different shapes or an empty matrix.
     """
     matrices = block.stack()
     if matrices is None:

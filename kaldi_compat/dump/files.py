@@ -198,12 +198,7 @@ def write_sealed_file(path: Path, values: Iterable[Any]) -> None:
 
 
 def read_sealed_file(path: Path) -> list[Any]:
-    """Read the values of a file that :func:`write_sealed_file` has written.
-
-    Raises:
-        ValueError: the file is damaged.
-        OSError: the file cannot be read.
-    """
+    """Read the values of a file that :func:`write_sealed_file` has written. Raise ValueError if it is damaged."""
     body, _, seal = path.read_bytes().removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
     if seal != _make_seal(body):

@@ -441,7 +441,7 @@ def _get_key_name(key: Any) -> str:
 
 
 def _normalize_plain(value: Any) -> Any:
-    """Encode a device name, or an integer of over 64 bits, as :func:`_encode_plain` does. Keep other values unchanged."""
+    """Encode device names and integers of over 64 bits with :func:`_encode_plain`. Return other values unchanged."""
     kind = type(value)
     is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
     return _encode_plain(value) if is_special else value

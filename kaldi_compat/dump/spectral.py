@@ -141,7 +141,7 @@ def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | Non
 
 
 def find_warp_file(job: Job) -> Path | None:
-    """Return the path of ``spk2warp`` in the data directory. If missing, try ``utt2warp``, and then return None."""
+    """Return the path of ``spk2warp``, or of ``utt2warp`` if it is missing. Return None if both files are missing."""
     candidates = (job.layout.data / name for name in (SPK2WARP, UTT2WARP))
     return next((path for path in candidates if path.is_file()), None)
 
