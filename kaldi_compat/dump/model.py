@@ -369,7 +369,7 @@ def _find_batching(
 def _describe_difference(
     model: DeviceExtractor, audio: list[Array], rates: list[int], single_outputs: list[dict[str, Any]]
 ) -> str | None:
-    """Call the model with a batch, and describe how its outputs differ from ``single_outputs``.
+    """Call the model with the batch ``audio``, and describe how its outputs differ from ``single_outputs``.
 
     Return None if all integers are equal and all floats agree within the tolerance for the type of the model.
     """

@@ -30,10 +30,10 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives of ``shards`` on the Ray cluster at ``--address``, or on a cluster that is connected already.
+    """Write the archives of ``shards`` on a Ray cluster. Without ``shards``, only compare the extractor, if necessary.
 
-    Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if the cluster
-    cannot be reached or a task fails.
+    Connect to the cluster at ``--address`` unless this process is connected to a cluster already. Raise
+    :class:`DumpError` if the cluster cannot be reached or a task fails.
     """
     import ray
 

@@ -317,7 +317,7 @@ def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str
 
 
 def _end_after_parent(lifeline: Any) -> None:
-    """Wait until the parent closes the connection or ends. Then end this process."""
+    """Wait until the parent closes the connection ``lifeline`` or ends. Then end this process."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv()
     os._exit(1)
@@ -338,7 +338,7 @@ def _make_reporter(parent: Any, shard: Shard) -> Report:
 
 
 def list_complete_archives(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return the counts of the shards whose files are complete, by shard number. Check the sizes of files only."""
+    """Return the counts of the shards whose files are complete, by shard number. Only sizes are compared."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 

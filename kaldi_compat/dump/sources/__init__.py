@@ -192,7 +192,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open an extractor with :meth:`ExtractorSource.open`. Its ``notes`` are the warnings that the call has issued."""
+    """Open an extractor with :meth:`ExtractorSource.open`. Store the warnings of this call in the field ``notes``."""
     with warnings.catch_warnings(record=True) as new_warnings:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)
