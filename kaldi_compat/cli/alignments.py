@@ -110,7 +110,7 @@ def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> P
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate both sets' entries in each frame. Also return a mask (entries,), True for entries of ``second``."""
+    """Concatenate both sets' entries in each frame. Also return a mask (entries,) that is True for ``second``."""
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)

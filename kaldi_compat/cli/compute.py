@@ -77,7 +77,7 @@ def select_feature_options(cls: type[Options], options: Any) -> Options:
 
 
 def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """Make the class of a program's options: the feature's options, and the options of :class:`ApplicationOptions`.
+    """Make the class of a program's options from the feature's options and :class:`ApplicationOptions`.
 
     VTLN options are added if the feature has a warp factor.
     """
@@ -198,7 +198,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return a block with one channel of each utterance: the channel that the options select.
+        """Return a block with the channel of each utterance that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.

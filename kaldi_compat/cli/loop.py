@@ -136,7 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, and discard the results. Update and return ``counts``, or new counts."""
+    """Call ``function(block)`` for each block, and discard the results. Update and return ``counts``, by default new."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -233,7 +233,7 @@ def require_one_entry(block: Block, value: Any) -> Any:
 
 
 def are_tables(source: str, target: str) -> bool:
-    """Return True if both arguments are tables, False if both are files. Otherwise, raise :class:`OptionError`."""
+    """Return True if both arguments are tables, and False if both are files. Otherwise, raise :class:`OptionError`."""
     reads_table: bool = io_ark.is_table_rspecifier(source)
     writes_table: bool = io_ark.is_table_wspecifier(target)
     if reads_table != writes_table:

@@ -172,7 +172,7 @@ def end_at_once() -> NoReturn:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers of SIGINT, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
+    """Install handlers of SIGINT, SIGTERM and SIGHUP. The first signal ends the job cleanly, the second at once.
 
     The first signal starts ``deadline``, and raises :class:`Interrupted` in the main thread. Signals that the process
     ignores remain ignored. Outside of the main thread, do nothing, because Python installs handlers only there.
@@ -232,7 +232,7 @@ _spell_options: ContextVar[Callable[[str], str]] = ContextVar("_spell_options", 
 
 
 def spell_as_keywords(message: str) -> str:
-    """Spell the flags in a message as Python does: ``resume=True`` for ``--resume``, ``seed=3`` for ``--seed=3``."""
+    """Replace flags in a message with keywords: ``--resume`` with ``resume=True``, ``--seed=3`` with ``seed=3``."""
 
     def spell_flag(flag: re.Match[str]) -> str:
         """Return the keyword for a flag: ``seed=`` for ``--seed=``, or ``resume=True`` for ``--resume``."""

@@ -20,7 +20,7 @@ _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid de
 
 
 def parse_devices(text: str) -> list[str]:
-    """Return the devices that ``text``, the value of ``--device``, names: ["cuda:0", "cuda:1"] for "cuda:0,1".
+    """Parse ``text``, the value of ``--device``, into names of devices: ["cuda:0", "cuda:1"] for "cuda:0,1".
 
     "cuda" names all GPUs of this machine.
 

@@ -555,7 +555,7 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Remove the first utterances of ``waiting`` that may share a batch, at least one, and return them.
+        """Remove one or more utterances that may share a batch from the start of ``waiting``, and return them.
 
         ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio, and
         each utterance has at least ``trial.shortest`` samples.

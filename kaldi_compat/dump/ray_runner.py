@@ -51,7 +51,7 @@ def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], mon
 
 @contextlib.contextmanager
 def _convert_connection_errors(address: str) -> Iterator[None]:
-    """Convert an error of the ``with`` block, which connects to a cluster, to a :class:`DumpError`."""
+    """Convert an error in connecting to ``address`` in the ``with`` block to a :class:`DumpError`."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:

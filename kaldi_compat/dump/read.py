@@ -230,7 +230,7 @@ def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segmen
 
 
 def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
-    """Read audio: WAV, or other formats with the extra ``audio``.
+    """Read a WAV file, or audio in another format if the extra ``audio`` is installed.
 
     Args:
         rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, a

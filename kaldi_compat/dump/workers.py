@@ -194,7 +194,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker with exit status ``code``: -9 for SIGKILL, None before its end."""
+    """Describe the unexpected end of a worker with exit status ``code``, such as -9 for SIGKILL, or None."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:

@@ -71,7 +71,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Compare a shard's files with its manifest: sizes, and CRC-32s if ``checksums``. Return None without a manifest.
+    """Check the sizes, and with ``checksums`` the CRC-32s, of a shard's files. Return the manifest, or None if missing.
 
     Raises:
         DamagedError: the manifest is damaged, or a file is missing, cannot be read or differs from the manifest.

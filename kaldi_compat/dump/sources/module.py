@@ -168,7 +168,7 @@ class ModuleSource(ExtractorSource):
 
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
-    """Find the files, or zip files, of the module that ``--module`` names and of its packages, by name for messages."""
+    """Map names for messages to the files, or zip files, of the module in ``--module`` and of its packages."""
     module_name = name_in_module.rpartition(":")[0]
     if module_name.endswith(".py"):
         return {"--module": Path(module_name)}
