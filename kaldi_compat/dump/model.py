@@ -516,7 +516,7 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute the outputs of ``batch``, whose items are single utterances. Return a function that returns them."""
+        """Compute the single utterances in ``batch``. Return a function that returns the results in any order."""
         results: list[FeaturesOrFailure] = []
         utterances: list[PreparedAudio] = []
         for audio in batch:
