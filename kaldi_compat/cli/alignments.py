@@ -135,7 +135,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number as ``parse_real(text, end)`` does, and round it to float32. Raise OptionError if it is invalid."""
+    """Round ``parse_real(text, end)`` to float32, and return it. Raise OptionError(``message``) for an invalid number."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

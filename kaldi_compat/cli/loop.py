@@ -136,7 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, and discard results. Update and return ``counts``, or new counts if None."""
+    """Call ``function(block)`` for each block, and discard the results. Return the updated, or new, ``counts``."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass

@@ -76,7 +76,7 @@ class CommandGroup:
         """Start the shell that kills the commands when this process ends (see the module's docstring)."""
         reading_end, self._lifeline = os.pipe()
         try:
-            self._guardian = _start_command(_GUARDIAN, stdin=reading_end, stdout=os.devnull, group=0, quiet=True)
+            self._guardian = _start_command(_GUARDIAN, stdin=reading_end, stdout=os.devnull, group=0, no_stderr=True)
         finally:
             os.close(reading_end)
 
@@ -106,13 +106,13 @@ class CommandGroup:
 COMMANDS = CommandGroup()
 
 
-def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
+def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: int, no_stderr: bool = False) -> int:
     """Start a shell command in a process group (0 is a new group), and return the id of its process.
 
-    ``stdin`` and ``stdout`` are descriptors or names of files. ``quiet`` discards standard error.
+    ``stdin`` and ``stdout`` are descriptors or names of files. With ``no_stderr``, standard error is discarded.
     """
     actions: list[Any] = []
-    for descriptor, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
+    for descriptor, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if no_stderr else ())):
         if isinstance(target, int):
             actions.append((os.POSIX_SPAWN_DUP2, target, descriptor))
         else:

@@ -87,7 +87,7 @@ class ShardRunner:
                 if writer is not None:
                     writer.abandon()
                 # An interruption may come after a file was created and before the writer exists to abandon it.
-                clear_unfinished_files(self.job.layout, shard.number, self.trial, own=True)
+                clear_unfinished_files(self.job.layout, shard.number, self.trial, include_own=True)
                 if isinstance(error, Exception):
                     self.inputs.check()  # A changed input explains the error better than its message.
                 raise

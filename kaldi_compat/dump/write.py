@@ -268,11 +268,11 @@ class _Verification:
         self._thread.shutdown()
 
 
-def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
+def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, include_own: bool = False) -> None:
     """Remove the temporary files that killed processes left for the archives, scripts, lengths and manifest of a shard.
 
-    With ``own``, also remove the temporary files of this process.
+    With ``include_own``, also remove the temporary files of this process.
     """
     names = (*_list_tables(trial), *LENGTHS)
     for path in (layout.get_manifest(shard), *(_get_file_path(layout, shard, name) for name in names)):
-        remove_unfinished(path, own=own)
+        remove_unfinished(path, own=include_own)

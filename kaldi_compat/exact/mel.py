@@ -110,7 +110,7 @@ def _write_bins_to_log(weights: Floats) -> None:
 
 
 def count_fft_points(options: FrameOptions) -> int:
-    """Return the number of FFT points of a frame. Raise OptionError if it is odd."""
+    """Return the number of FFT points of a frame. Raise OptionError for an odd number."""
     points = options.padded_window_size
     advice = "change frame_length, or pass round_to_power_of_two=True"
     require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be an even number: {advice}")

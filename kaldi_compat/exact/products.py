@@ -98,8 +98,8 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
 def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
     """Return the products (n, rows) of ``matrix`` (rows, columns) and each of ``vectors`` (n, columns).
 
-    They have the bits of :func:`~kaldi_compat.exact.sums.multiply_matrix_vector`. Each product is added to ``onto``
-    (rows,), or to zeros if it is None. Raise ValueError if the shapes do not match.
+    The products have the bits of :func:`~kaldi_compat.exact.sums.multiply_matrix_vector`. Each product is added to
+    ``onto`` (rows,), or to zeros if ``onto`` is None. Raise ValueError if the shapes do not match.
     """
     (rows, columns), count = matrix.shape, len(vectors)
     onto_shape = (rows,) if onto is None else onto.shape
