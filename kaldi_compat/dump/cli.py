@@ -202,7 +202,7 @@ def _say(message: str, status: int = 0) -> int:
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
     """Run the job of the public function :func:`kaldi_compat.dump.dump`, which describes arguments and errors."""
-    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # They would result in a text instead of a job.
+    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # These options print text, and start no job.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
         raise OptionError(f"help and version are not options of a call from Python: {advice}")
     is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)

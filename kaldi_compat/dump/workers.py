@@ -94,7 +94,7 @@ class _Workers:
     ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
-        self.tries: Counter[int] = Counter()  # Failed workers by archive number; 0 is for workers without one.
+        self.tries: Counter[int] = Counter()  # Failed workers by shard number, or by 0 if they had no shard.
         self.lost: set[str] = set()  # Devices that have stopped working in a worker.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
@@ -110,7 +110,7 @@ class _Workers:
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 active = {id(handles[handle]): handles[handle] for handle in connection.wait(list(handles))}
-                for worker in active.values():  # They have sent messages or died.
+                for worker in active.values():  # These workers have sent messages or died.
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:
@@ -220,7 +220,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 @contextlib.contextmanager
 def _explain_pickling(job: Job) -> Iterator[None]:
-    """Convert exceptions except OSError to a :class:`DumpError` that blames pickling, if the job has an extractor."""
+    """Convert exceptions except OSError to a :class:`DumpError` about pickling, if the job has an extractor object."""
     try:
         yield
     except Exception as error:

@@ -83,7 +83,7 @@ def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> M
         is_valid = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # It may hold any JSON.
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # The file may hold any JSON.
         is_valid = False
     if not is_valid:
         raise DamagedError(f"{path} is damaged")

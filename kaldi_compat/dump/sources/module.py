@@ -256,7 +256,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Call a class, or a function that requires no argument except ``device``. Return any other target unchanged."""
+    """Call a class, or a function that needs at most ``device``, and return the result. Return ``target`` otherwise."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
