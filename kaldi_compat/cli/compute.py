@@ -304,7 +304,7 @@ class TorchComputer:
         return np.concatenate(features), np.array([len(matrix) for matrix in features])
 
     def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
-        """Compute the features of one utterance, (frames, dim), after resampling if its sampling rate differs."""
+        """Compute the features of one utterance, (frames, dim). Resample audio of a different rate first."""
         import torch
 
         from kaldi_compat.torch.features.resample import resample_linearly

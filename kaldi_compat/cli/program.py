@@ -255,8 +255,8 @@ def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> 
 def end_process(status: int) -> int:
     """End this process with an exit status.
 
-    Modules are not unloaded, because unloading takes half as long as importing. After ^C or with a broken pipe, the
-    process ends by the signal, as Kaldi's programs do: if a program ended with status 130 instead, a shell would run
+    Modules are not unloaded, because unloading takes half as long as importing. After ^C or with a broken pipe, a
+    signal ends the process, as with Kaldi's programs: if a program ended with status 130 instead, a shell would run
     the next command of its script. Under a debugger or a profiler, which work at exit, return the status.
     """
     if sys.gettrace() is not None or sys.getprofile() is not None:

@@ -79,7 +79,7 @@ def explain_unavailable(error: BaseException, device: str) -> str | None:
 
 @contextlib.contextmanager
 def watch_device(device: str) -> Iterator[None]:
-    """Convert a RuntimeError of the ``with`` block to :class:`LostDeviceError` if the GPU no longer works."""
+    """Convert a RuntimeError of the ``with`` block to :class:`LostDeviceError` if ``device`` no longer works."""
     try:
         yield
     except RuntimeError as error:

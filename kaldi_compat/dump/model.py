@@ -115,7 +115,7 @@ class DeviceExtractor:
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
-        """Return the outputs of each utterance by name. Audio is float32 (T,) from -1 to 1, and rates are in Hz."""
+        """Return the outputs of each utterance by name. Audio has arrays (T,) from -1 to 1, and rates are in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard_user_code(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))

@@ -167,7 +167,7 @@ def _join_path(path: str, name: str) -> str:
 
 
 class _Walk:
-    """A walk through everything that an object refers to. The arguments are those of :func:`digest_object`."""
+    """Visits everything that an object refers to. For the arguments, see :func:`digest_object`."""
 
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded

@@ -160,7 +160,7 @@ class Monitor:
 
 
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
-    """Return a bar that starts at ``initial`` of ``total`` utterances, or None if there is no terminal or no tqdm."""
+    """Return a bar that starts at ``initial`` of ``total`` utterances, or None without a terminal or tqdm."""
     if not _is_terminal(stream):
         return None
     try:

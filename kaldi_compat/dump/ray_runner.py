@@ -114,7 +114,7 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
 
 
 def _get_result(ray: Any, reference: Any, fault: str) -> str:
-    """Return the error message or "" that a task returned. Raise DumpError with ``fault`` if Ray could not run it."""
+    """Return a task's error message, or "" on success. Raise DumpError with ``fault`` if Ray could not run the task."""
     try:
         return str(ray.get(reference))
     except (ray.exceptions.RayError, OSError) as error:
