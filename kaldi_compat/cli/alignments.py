@@ -135,7 +135,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Round ``parse_real(text, end)`` to float32, and return it. Raise OptionError(``message``) for other strings."""
+    """Parse a number with :func:`parse_real`, and round it to float32. If this fails, raise OptionError(``message``)."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

@@ -162,7 +162,7 @@ class ModuleSource(ExtractorSource):
         return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
     def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
-        """Return ``files`` with names for messages, such as "--module tables", without files of :meth:`list_files`."""
+        """Name ``files`` for messages, as in "--module tables". Leave out the files of :meth:`list_files`."""
         listed_paths = [path.absolute() for path in self.list_files().values()]
         return {f"--module {name}": path for name, path in files.items() if path not in listed_paths}
 
