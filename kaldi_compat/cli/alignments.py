@@ -135,7 +135,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number with :func:`parse_real`, and round it to float32. If this fails, raise OptionError(``message``)."""
+    """Parse a number with :func:`parse_real`, and round it to float32. Raise OptionError(``message``) if this fails."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

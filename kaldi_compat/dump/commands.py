@@ -207,7 +207,7 @@ class _TimedOutput:
 
 
 def _wait_for_command(process: int, deadline: float | None) -> int | None:
-    """Wait for a command, and return its exit status: the negative number of the signal if a signal ended the command.
+    """Wait for a command, and return its exit status, or the negative number of the signal that ended the command.
 
     At ``deadline`` (``time.monotonic``; None for no limit), kill the command and its descendants, and return None.
     """

@@ -168,7 +168,7 @@ class TaskReader:
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> ReadResult:
-        """Read lines until a block is full. Return its audio, failures and unread lines. Adapt ``lines_at_once``."""
+        """Read lines until a block is full. Return the audio, failures and unread lines. Adapt ``lines_at_once``."""
         entries: ReadResult = []
         line_count = size = 0
         while line_count < len(lines) and size < self._bytes_at_once:
@@ -221,7 +221,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of ``segment``, or of the whole recording if it is None. An invalid segment is a failure."""
+    """Return the audio of ``segment``, or for None of the whole recording. Return a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)

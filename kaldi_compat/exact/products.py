@@ -174,8 +174,8 @@ def _count_panel_terms(remaining: int, max_terms: int) -> int:
 def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b`` of the shapes (rows, depth) and (depth, n). Each result is computed from 16 sums.
 
-    Term ``k`` is added to sum ``k % 16``. Then, neighboring sums are added until one sum is left. In both the last
-    ``rows % 4`` rows and the last ``n % 4`` columns, the two halves of the sums are added to each other instead.
+    Term ``k`` is added to sum ``k % 16``. Then, neighboring sums are added until one sum is left. For results in
+    both the last ``rows % 4`` rows and the last ``n % 4`` columns, the two halves of the sums are added instead.
     """
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)
