@@ -110,7 +110,7 @@ def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> P
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate both sets' entries in each frame. Also return a mask (entries,), True for entries of ``second``."""
+    """Concatenate both sets' entries in each frame. Also return a mask (entries,) that is True for ``second``."""
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
@@ -135,7 +135,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number as :func:`parse_real` does, and round it to float32. Otherwise, raise OptionError(``message``)."""
+    """Parse a number with :func:`parse_real`, and round it to float32. Raise OptionError(``message``) if this fails."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

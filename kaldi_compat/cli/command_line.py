@@ -141,7 +141,7 @@ def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
 
 
 def format_usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
-    """Format a program's usage: its description ``text``, then all options with their types and defaults."""
+    """Format a program's usage: its description ``text``, then all fields of ``options`` and ``standard``."""
     option_lists = (format_option_list("Options:", options), format_option_list("Standard options:", standard))
     return "\n".join(["", text.strip("\n"), "", *filter(None, option_lists)])
 

@@ -77,7 +77,7 @@ def select_feature_options(cls: type[Options], options: Any) -> Options:
 
 
 def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """Make the class of a program's options: the feature's options, and the options of :class:`ApplicationOptions`.
+    """Make the class of a program's options from the feature's options and :class:`ApplicationOptions`.
 
     VTLN options are added if the feature has a warp factor.
     """
@@ -145,7 +145,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK format. As in Kaldi, the sample period is the frame shift of spectrograms, else 10 ms."""
+    """Convert features to HTK format. As in Kaldi, the sample period is 10 ms, or a spectrogram's frame shift."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.
@@ -198,7 +198,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return a block with one channel of each utterance: the channel that the options select.
+        """Return a block with the channel of each utterance that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
@@ -213,10 +213,9 @@ class SpectralExtractor:
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up each utterance's VTLN factor in ``table``. Without a table, return the factor in the options, or 1.
+        """Look up each utterance's VTLN factor in ``table``. Raise Skip if an utterance has no factor.
 
-        Raises:
-            Skip: an utterance has no factor.
+        Without a table, return the factor in the options, or 1 for features without a warp.
         """
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
@@ -305,7 +304,7 @@ class TorchComputer:
         return np.concatenate(features), np.array([len(matrix) for matrix in features])
 
     def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
-        """Compute the features of one utterance, (frames, dim), after resampling if its sampling rate differs."""
+        """Compute the features of one utterance, (frames, dim). Resample audio of a different rate first."""
         import torch
 
         from kaldi_compat.torch.features.resample import resample_linearly

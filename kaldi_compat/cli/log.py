@@ -41,7 +41,7 @@ def log_error(error: BaseException) -> None:
 def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
     """Return the file, the line number and the function that raised the exception of a traceback.
 
-    If ``traceback`` is None, because the exception was created but not raised, return this module.
+    If ``traceback`` is None, because the exception was not raised, return this file, line 0 and the function "main".
     """
     if traceback is None:
         return __file__, 0, "main"

@@ -91,7 +91,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
 def _compute_around_missing(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
-    """Yield the results of the entries that have None in ``warnings``. Log the warnings of the missing entries."""
+    """Yield results for the entries with None in ``warnings`` (one item per entry). Log the other entries' warnings."""
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
@@ -136,7 +136,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, and discard the results. Update and return ``counts``, or new counts."""
+    """Call ``function(block)`` for each block, and discard the results. Return the updated, or new, ``counts``."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -198,8 +198,7 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
 def stack_rows(block: ArrayBlock) -> Matrix:
     """Return the rows of all matrices of a block as one matrix, (rows, columns).
 
-    Raises:
-        Skip: in a block of several matrices, the numbers of columns differ, or a matrix is empty.
+    Raise Skip if a block of several matrices has different numbers of columns or an empty matrix.
     """
     rows = block.join_rows()
     if rows is None:
@@ -210,8 +209,7 @@ def stack_rows(block: ArrayBlock) -> Matrix:
 def stack_matrices(block: ArrayBlock) -> Matrix:
     """Return the matrices of a block as one array, (entries, rows, columns).
 
-    Raises:
-        Skip: in a block of several matrices, the shapes differ, or a matrix is empty.
+    Raise Skip if a block of several matrices has different shapes or an empty matrix.
     """
     matrices = block.stack()
     if matrices is None:
@@ -228,14 +226,14 @@ def stack_vectors(block: ArrayBlock) -> Vector:
 
 
 def require_one_entry(block: Block, value: Any) -> Any:
-    """Return ``value``, unless the block has several entries: then raise Skip, so that the caller splits the block."""
+    """Return ``value``. Raise Skip if the block has several entries, so that the caller splits the block."""
     if len(block) > 1:
         raise Skip  # Asks the caller to split the block.
     return value
 
 
 def are_tables(source: str, target: str) -> bool:
-    """Return True if both arguments are tables, False if both are files. Otherwise, raise :class:`OptionError`."""
+    """Return True if both arguments are tables, and False if both are files. Otherwise, raise :class:`OptionError`."""
     reads_table: bool = io_ark.is_table_rspecifier(source)
     writes_table: bool = io_ark.is_table_wspecifier(target)
     if reads_table != writes_table:

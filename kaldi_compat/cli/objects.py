@@ -15,7 +15,7 @@ Indices = npt.NDArray[np.intp]
 
 
 def compute_duration(num_samples: int, rate: float) -> float:
-    """Compute the duration of ``num_samples`` samples at ``rate`` Hz in seconds, in single precision as in Kaldi."""
+    """Compute the duration of ``num_samples`` samples at ``rate`` Hz in seconds, rounded to float32 as in Kaldi."""
     return float(np.float32(num_samples) / np.float32(rate))
 
 
@@ -25,7 +25,7 @@ def list_waves(block: Block) -> list[Wave]:
 
 
 def compute_durations(block: Block) -> npt.NDArray[np.float64]:
-    """Compute the duration of each entry's audio in seconds, (entries,), in single precision as in Kaldi."""
+    """Compute the duration of each entry's audio in seconds, float64 (entries,), rounded to float32 as in Kaldi."""
     if isinstance(block, WaveBlock):
         return block.compute_durations()
     return np.array([compute_duration(wave.samples.shape[1], wave.sample_frequency) for wave in list_waves(block)])
@@ -36,7 +36,7 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
 
     Args:
         block: the audio.
-        channel: index of a channel that exists. If negative, select the first one, with a warning if there are several.
+        channel: index of a channel. If negative, select the first channel, and warn if there are several channels.
 
     Raises:
         Skip: a block of several entries contains audio with several channels, or samples that are not 16-bit.

@@ -37,12 +37,12 @@ def order_keys_by_hash(
     """Return the order in which GNU's hash table (std::unordered_map) lists the keys of each frame.
 
     Args:
-        keys: the keys, frame by frame and in the order of insertion, (entries,). A frame must not have a key twice.
+        keys: the keys, frame by frame and in the order of insertion, (entries,). Keys are unique within a frame.
         frames: the frame of each key, (entries,).
         counts: number of keys of each frame, (frames,).
 
     Returns:
-        Indices of the keys in this order, (entries,), frame by frame.
+        Indices of the keys in the order of the hash table, (entries,), frame by frame.
     """
     # The table inserts a new key at the front, or at the front of its bucket if the bucket has other keys.
     insertion_times = np.arange(len(keys))
@@ -92,7 +92,7 @@ def order_keys_by_sort(keys: list[int]) -> list[int]:
 def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> int:
     """Partition ``order[begin:end]``, indices of ``keys``, in place around the median of three keys, as std::sort does.
 
-    The three are the second, the middle and the last key. Return the index at which the larger keys begin.
+    The three keys are the second, the middle and the last key. Return the index of the first key in the upper part.
     """
     second, middle, last = begin + 1, begin + (end - begin) // 2, end - 1
     x, y, z = (keys[order[index]] for index in (second, middle, last))

@@ -129,7 +129,7 @@ class Program:
             return self._run_and_report_errors(line)
 
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
-        """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
+        """Raise an error if an output would overwrite an input or another output: see :func:`refuse_conflicts`."""
         # The outputs are the options named write_... and the parameters named target or ..._target.
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         # The last argument belongs to the last parameter. Arguments beyond the parameters have no name, and are inputs.
@@ -255,8 +255,8 @@ def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> 
 def end_process(status: int) -> int:
     """End this process with an exit status.
 
-    Modules are not unloaded, because unloading takes half as long as importing. After ^C or with a broken pipe, the
-    process ends by the signal, as Kaldi's programs do: if a program ended with status 130 instead, a shell would run
+    Modules are not unloaded, because unloading takes half as long as importing. After ^C or with a broken pipe, a
+    signal ends the process, as with Kaldi's programs: if a program ended with status 130 instead, a shell would run
     the next command of its script. Under a debugger or a profiler, which work at exit, return the status.
     """
     if sys.gettrace() is not None or sys.getprofile() is not None:

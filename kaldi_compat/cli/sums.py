@@ -242,5 +242,5 @@ def add_scaled_array(x: Floats, factor: np.float32, y: Floats) -> Floats:
 
 
 def format_shape(shape: Iterable[int]) -> str:
-    """Return the shape of a vector or matrix in the form of Kaldi's logs, such as "3 by 4"."""
+    """Format the shape of a vector or matrix as in Kaldi's logs, such as "3 by 4" for (3, 4)."""
     return " by ".join(map(str, shape))

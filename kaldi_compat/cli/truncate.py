@@ -23,7 +23,7 @@ class TruncateOptions(BaseOptions):
 def append_columns(
     options: TruncateOptions, source: str, target: str, append: Callable[[Matrix, Indices], Matrix]
 ) -> int:
-    """Append columns to each matrix of a table, after cutting it to its first ``options.truncate`` columns (0: all).
+    """Cut each matrix of a table to its first ``options.truncate`` columns, unless it is 0, and append columns.
 
     Empty matrices are skipped with a warning. Return the exit status 0.
 

@@ -172,7 +172,7 @@ def end_at_once() -> NoReturn:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers of SIGINT, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
+    """Install handlers of SIGINT, SIGTERM and SIGHUP. The first signal ends the job cleanly, the second at once.
 
     The first signal starts ``deadline``, and raises :class:`Interrupted` in the main thread. Signals that the process
     ignores remain ignored. Outside of the main thread, do nothing, because Python installs handlers only there.
@@ -194,7 +194,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message after "kaldi-compat: " to standard error, unless that is closed. Return ``status``."""
+    """Print a message after "kaldi-compat: " to standard error. Ignore closed streams. Return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spell_options.get()(message))}", file=sys.stderr, flush=True)
     return status
@@ -202,7 +202,7 @@ def _say(message: str, status: int = 0) -> int:
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
     """Run the job of the public function :func:`kaldi_compat.dump.dump`, which describes arguments and errors."""
-    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # They would result in a text instead of a job.
+    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # These options print text, and start no job.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
         raise OptionError(f"help and version are not options of a call from Python: {advice}")
     is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)
@@ -232,7 +232,7 @@ _spell_options: ContextVar[Callable[[str], str]] = ContextVar("_spell_options", 
 
 
 def spell_as_keywords(message: str) -> str:
-    """Spell the flags in a message as Python does: ``resume=True`` for ``--resume``, ``seed=3`` for ``--seed=3``."""
+    """Replace flags in a message with keywords: ``--resume`` with ``resume=True``, ``--seed=3`` with ``seed=3``."""
 
     def spell_flag(flag: re.Match[str]) -> str:
         """Return the keyword for a flag: ``seed=`` for ``--seed=``, or ``resume=True`` for ``--resume``."""

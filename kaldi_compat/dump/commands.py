@@ -76,7 +76,7 @@ class CommandGroup:
         """Start the shell that kills the commands when this process ends (see the module's docstring)."""
         reading_end, self._lifeline = os.pipe()
         try:
-            self._guardian = _start_command(_GUARDIAN, stdin=reading_end, stdout=os.devnull, group=0, quiet=True)
+            self._guardian = _start_command(_GUARDIAN, stdin=reading_end, stdout=os.devnull, group=0, no_stderr=True)
         finally:
             os.close(reading_end)
 
@@ -106,13 +106,13 @@ class CommandGroup:
 COMMANDS = CommandGroup()
 
 
-def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
+def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: int, no_stderr: bool = False) -> int:
     """Start a shell command in a process group (0 is a new group), and return the id of its process.
 
-    ``stdin`` and ``stdout`` are descriptors or names of files. ``quiet`` discards standard error.
+    ``stdin`` and ``stdout`` are descriptors or names of files. With ``no_stderr``, standard error is discarded.
     """
     actions: list[Any] = []
-    for descriptor, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
+    for descriptor, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if no_stderr else ())):
         if isinstance(target, int):
             actions.append((os.POSIX_SPAWN_DUP2, target, descriptor))
         else:
@@ -130,12 +130,10 @@ def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: 
 
 
 def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
-    """Read an object from the output of a command, and return it.
+    """Read an object from the output of the command ``rxfilename``, which ends with ``|``, and return the object.
 
-    If the object is complete, but the command fails or exceeds the time limit afterward, only a warning is logged.
-
-    ``rxfilename`` is the command and ``|``, and ``timeout`` the time limit in seconds, or 0 for no limit. With
-    ``pipes=False``, all commands are refused.
+    ``timeout`` is the time limit in seconds, or 0 for no limit. With ``pipes=False``, all commands are refused. If the
+    command fails or exceeds the limit after the object is complete, only a warning is logged.
 
     Raises:
         PipeError: commands are refused, the command cannot be started, it exceeded the limit before the object was
@@ -209,7 +207,7 @@ class _TimedOutput:
 
 
 def _wait_for_command(process: int, deadline: float | None) -> int | None:
-    """Wait for a command, and return its exit status: the negative number of the signal if a signal ended the command.
+    """Wait for a command, and return its exit status, or the negative number of the signal that ended the command.
 
     At ``deadline`` (``time.monotonic``; None for no limit), kill the command and its descendants, and return None.
     """

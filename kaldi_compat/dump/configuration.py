@@ -43,7 +43,7 @@ def get_conf_flags(conf: str) -> dict[str, Flag]:
 
 @cache
 def get_feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags, by name, that a command line accepts for a feature: for ``fbank_pitch``, the flags of fbank.
+    """Return the flags that a command line accepts for a feature, by name. For ``fbank_pitch``, they are fbank's flags.
 
     Flags that have no effect in a dump, and flags with the name of one of the dump's own flags, are left out.
     """
@@ -86,7 +86,7 @@ def read_confs(job: Job) -> dict[str, str]:
 
 
 def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
-    """Parse ``text``, the content of the configuration file ``conf``, and return the values by name of the flag."""
+    """Parse ``text``, the content of the configuration file ``conf``, and return the values by flag name."""
     path = job.conf_paths.get(conf)
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 

@@ -20,7 +20,7 @@ _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid de
 
 
 def parse_devices(text: str) -> list[str]:
-    """Return the devices that ``text``, the value of ``--device``, names: ["cuda:0", "cuda:1"] for "cuda:0,1".
+    """Parse ``text``, the value of ``--device``, into names of devices: ["cuda:0", "cuda:1"] for "cuda:0,1".
 
     "cuda" names all GPUs of this machine.
 
@@ -79,7 +79,7 @@ def explain_unavailable(error: BaseException, device: str) -> str | None:
 
 @contextlib.contextmanager
 def watch_device(device: str) -> Iterator[None]:
-    """Convert a RuntimeError of the ``with`` block to :class:`LostDeviceError` if the GPU no longer works."""
+    """Convert a RuntimeError of the ``with`` block to :class:`LostDeviceError` if ``device`` no longer works."""
     try:
         yield
     except RuntimeError as error:

@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Encode features as one block if possible, otherwise one by one. Return encoded features unchanged."""
+        """Encode features as one block if possible, else utterance by utterance. Return encoded features unchanged."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block

@@ -16,7 +16,7 @@ INVALID_STATUS = 2  # Exit status for an invalid command line.
 
 
 def main() -> int:
-    """Run the command line of this process. End the process with the exit status, or return the exit status."""
+    """Run the command line of this process. Return the exit status, unless the command ends the process itself."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # A command installs its own handler before it changes any file.
     name = sys.argv[1] if len(sys.argv) > 1 else ""

@@ -15,13 +15,16 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error in one line: file and reason of an OSError, otherwise the message, or else the class."""
+    """Format an error as one line: its message, or its class if the message is empty.
+
+    For an OSError that names a file, return the file name and the reason.
+    """
     # An error of a rename names two files. The second file is the target, and the first may be a temporary file.
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:
         message = str(error)
-    except Exception:  # The user's class of the error may have a faulty __str__.
+    except Exception:  # A user-defined exception may have a faulty __str__.
         message = ""
     return " ".join(message.split()) or type(error).__name__
 

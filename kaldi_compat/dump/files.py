@@ -94,7 +94,7 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Convert an OSError of the ``with`` block to an :class:`OutputError` that names the file."""
+    """Convert an OSError of the ``with`` block to an :class:`OutputError` that names the file ``path``."""
     try:
         yield
     except OSError as error:
@@ -162,7 +162,8 @@ class WholeFile:
 def open_whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
     """Open a :class:`WholeFile` for a ``with`` block. Finish it at the end of the block, and delete it after an error.
 
-    A device or FIFO (see :func:`is_replaceable`) is opened directly. An OSError in the block becomes an OutputError.
+    A device or FIFO (see :func:`is_replaceable`) is opened directly. With ``follow``, the target of a link is replaced.
+    An OSError in the block becomes an OutputError.
     """
     if not is_replaceable(path):
         with convert_write_errors(path), open(path, "wb") as file:
@@ -198,12 +199,7 @@ def write_sealed_file(path: Path, values: Iterable[Any]) -> None:
 
 
 def read_sealed_file(path: Path) -> list[Any]:
-    """Read the values of a file that :func:`write_sealed_file` has written.
-
-    Raises:
-        ValueError: the file is damaged.
-        OSError: the file cannot be read.
-    """
+    """Read the values of a file that :func:`write_sealed_file` has written. Raise ValueError if it is damaged."""
     body, _, seal = path.read_bytes().removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
     if seal != _make_seal(body):

@@ -342,8 +342,8 @@ def sum_by_speaker(
     """Yield each speaker and the sum of the speaker's arrays in an output, in the order of ``LC_ALL=C sort``.
 
     ``add`` adds an array to a sum and returns the new sum. None stands for the sum before the first array. Speakers
-    whose sum remains None are left out. If the utterances are sorted by speaker, one sum is in memory at a time;
-    otherwise one sum for each speaker.
+    whose sum remains None are left out. If the utterances are sorted by speaker, one sum is in memory at a time.
+    Otherwise, the sums of all speakers are in memory.
     """
     table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 

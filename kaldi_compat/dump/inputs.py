@@ -44,7 +44,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that determine the results of an extractor, by names such as ``--onnx``. Features have none."""
+    """Return the files that determine an extractor's results, by names such as ``--onnx``. Features have none."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})

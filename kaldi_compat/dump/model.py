@@ -115,7 +115,7 @@ class DeviceExtractor:
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
-        """Return the outputs of each utterance by name. Audio is float32 (T,) from -1 to 1, and rates are in Hz."""
+        """Return the outputs of each utterance by name. Audio has arrays (T,) from -1 to 1, and rates are in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard_user_code(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
@@ -144,7 +144,7 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Convert the output of an utterance, an array or a dictionary of arrays, to reduced arrays by name.
+        """Convert an utterance's output, an array or a dictionary, to arrays by name, and reduce them if requested.
 
         The name of a single array is the default name of its kind. Raise ValueError for an empty dictionary.
         """
@@ -278,7 +278,7 @@ def _compute_single_outputs(
     """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
 
     ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, the list of arrays starts
-    with the second audio. A failure for longer audio, or of the GPU, is raised.
+    with the second audio. A DumpError, an error for longer audio, and an error of a broken GPU are raised.
     """
     single_outputs = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
@@ -369,7 +369,7 @@ def _find_batching(
 def _describe_difference(
     model: DeviceExtractor, audio: list[Array], rates: list[int], single_outputs: list[dict[str, Any]]
 ) -> str | None:
-    """Call the model with a batch, and describe how its outputs differ from ``single_outputs``.
+    """Call the model with the batch ``audio``, and describe how its outputs differ from ``single_outputs``.
 
     Return None if all integers are equal and all floats agree within the tolerance for the type of the model.
     """
@@ -404,7 +404,7 @@ def make_noise(count: int) -> Array:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error in one line: its class, unless it is a ValueError, and the start of its message."""
+    """Describe an error as one line: its class, unless it is a ValueError, and the start of its message."""
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
@@ -412,11 +412,11 @@ def _describe_error(error: BaseException) -> str:
 def check_arrays(
     arrays: dict[str, Any], outputs: dict[str, tuple[str, int]], nonfinite_remedy: str = "check the audio"
 ) -> None:
-    """Raise ValueError unless the arrays of an utterance are finite, not empty, and have the form of ``outputs``.
+    """Raise ValueError unless the arrays of an utterance are finite, not empty, and match ``outputs``.
 
-    ``outputs`` maps the expected names to kinds and numbers of columns, which are 0 for vectors of any length.
-    Integers in matrices must not exceed 2^24, because archives store them as float32. ``nonfinite_remedy`` is the
-    advice of the error about NaN and infinities.
+    ``outputs`` maps the expected names to kinds and numbers of columns. The number is 0 for vectors of any length.
+    Integers in matrices must not exceed 2^24 in magnitude, because archives store them as float32.
+    ``nonfinite_remedy`` is the advice in the error message about NaN and infinities.
     """
     if arrays.keys() != outputs.keys():
         expected = ", ".join(outputs)
@@ -463,8 +463,8 @@ def must_compare_extractor(job: Job) -> bool:
 def _check_digests(digests: Mapping[str, str], planned_digests: Mapping[str, str], name: str, *, is_new: bool) -> None:
     """Raise :class:`PlanError` unless the digests of the extractor ``name`` equal the digests in the plan.
 
-    Digests are by the name of a part of the extractor, such as an attribute. ``is_new`` is True if this run has made
-    the plan. A difference is then a difference between processes of this run.
+    The digests are keyed by parts of the extractor, such as attributes. If ``is_new`` is True, this run has made the
+    plan, and the error says that processes of this run differ.
     """
     parts = digests.keys() | planned_digests.keys()
     if changes := sorted(part for part in parts if digests.get(part) != planned_digests.get(part)):
@@ -516,7 +516,7 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute the outputs of single utterances. Return a function that returns the results, in any order."""
+        """Compute the single utterances in ``batch``. Return a function that returns the results in any order."""
         results: list[FeaturesOrFailure] = []
         utterances: list[PreparedAudio] = []
         for audio in batch:
@@ -532,7 +532,7 @@ class ExtractorComputer:
         return lambda: results
 
     def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Call :meth:`_prepare_audio`, but raise ValueError for empty audio. Warn about more than one channel.
+        """Prepare an utterance for the extractor. Raise ValueError for empty audio. Warn about several channels.
 
         Count audio whose sampling rate differs from the extractor's, because it is resampled here or by the extractor.
         """
@@ -555,7 +555,7 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Remove the first utterances of ``waiting`` that may share a batch, at least one, and return them.
+        """Remove one or more utterances that may share a batch from the start of ``waiting``, and return them.
 
         ``waiting`` is sorted by length. A batch of several utterances has at most ``max_seconds`` of padded audio, and
         each utterance has at least ``trial.shortest`` samples.

@@ -43,7 +43,10 @@ def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArra
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise`."""
+    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise`.
+
+    Positions count the frames of the block, including frames between utterances.
+    """
 
     seed: int  # Value of the option ``seed`` of the dump.
     keys: bytes  # Keys of the utterances, as in :attr:`~io_ark.blocks.Block.keys`.

@@ -98,7 +98,7 @@ class ObjectDigest:
     files: dict[str, Path] = field(default_factory=dict)
 
 
-Child = tuple[str, Any]  # A value that another value refers to, after the name of this reference.
+Child = tuple[str, Any]  # Name of a reference from a value, such as an attribute, and the value that it refers to.
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
@@ -167,7 +167,7 @@ def _join_path(path: str, name: str) -> str:
 
 
 class _Walk:
-    """A walk through everything that an object refers to. The arguments are those of :func:`digest_object`."""
+    """Visits everything that an object refers to. For the arguments, see :func:`digest_object`."""
 
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
@@ -441,7 +441,7 @@ def _get_key_name(key: Any) -> str:
 
 
 def _normalize_plain(value: Any) -> Any:
-    """Return a device name or an integer of over 64 bits as bytes (see :func:`_encode_plain`), and others unchanged."""
+    """Encode device names and integers of over 64 bits with :func:`_encode_plain`. Return other values unchanged."""
     kind = type(value)
     is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
     return _encode_plain(value) if is_special else value

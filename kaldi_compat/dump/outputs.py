@@ -134,8 +134,8 @@ def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspeci
 def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> None:
     """Raise :class:`OutputError` if a folder in which ``--format`` writes ``.npy`` files has another use.
 
-    The folder must not be a file, or contain files that a dump does not write. The dump must not write other files to
-    it: its log, its archives, or one of the files ``written_paths``.
+    The folder must not be a file, or contain files that a dump does not write. The dump must not write its log,
+    its archives or one of the files ``written_paths`` to it.
     """
     if not FORMATS[job.options.format].endswith("/"):
         return
@@ -156,7 +156,7 @@ def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> N
 def remove_all_unfinished_files(job: Job) -> int:
     """Remove temporary files of killed jobs from the folders of this dump, and return the number of removed files.
 
-    Also search beside the targets of links in the data directory, the copies of configuration files, and the report.
+    Also remove temporary files of the report, of copied configurations, and of linked files in the data directory.
     """
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))

@@ -159,7 +159,7 @@ def _copy_to_piece(
     The piece has the samples ``positions[0]`` to ``stop - 1`` of the row. It is float32 if the first utterance is
     float32, and otherwise int16. For each utterance, ``audio`` has an array, the index of the first sample in it, and
     the number of samples; ``positions`` has the position of the first sample in the row, and ``counts`` the number of
-    frames. Without ``snip_edges``, the audio is reflected at its ends.
+    frames. Without ``snip_edges``, the audio is reflected at its ends. With ``pinned``, the piece is pinned memory.
     """
     dtype = np.float32 if audio[0][0].dtype == np.float32 else np.int16
     memory = allocate_host_memory([stop - positions[0]], dtype, pinned=pinned)

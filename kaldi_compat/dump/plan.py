@@ -88,7 +88,7 @@ class DumpPlan:
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Make the plan of a job before its trial: split the list of utterances like ``utils/split_scp.pl``.
+    """Make the plan of a job before its trial. Split the list of utterances as ``utils/split_scp.pl`` does.
 
     Raises:
         DumpError: the list is empty or has an invalid line, or an input file, a directory or a GPU cannot be used.

@@ -139,7 +139,7 @@ class Monitor:
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe this run: time, speed and ``bound``, the busiest stage; or say that nothing was left to compute."""
+        """Describe the time, speed and busiest stage ``bound`` of this run, or say that nothing was left to compute."""
         if not self.computed_count:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
@@ -160,7 +160,7 @@ class Monitor:
 
 
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
-    """Return a bar that starts at ``initial`` of ``total`` utterances, or None if there is no terminal or no tqdm."""
+    """Return a bar that starts at ``initial`` of ``total`` utterances, or None without a terminal or tqdm."""
     if not _is_terminal(stream):
         return None
     try:

@@ -30,10 +30,10 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives of ``shards`` on a Ray cluster: at ``--address``, unless this process is already connected.
+    """Write the archives of ``shards`` on a Ray cluster. Without ``shards``, only compare the extractor, if necessary.
 
-    Without ``shards``, only compare the extractor with the plan, if necessary. Raise :class:`DumpError` if the cluster
-    cannot be reached or a task fails.
+    Connect to the cluster at ``--address`` unless this process is connected to a cluster already. Raise
+    :class:`DumpError` if the cluster cannot be reached or a task fails.
     """
     import ray
 
@@ -51,7 +51,7 @@ def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], mon
 
 @contextlib.contextmanager
 def _convert_connection_errors(address: str) -> Iterator[None]:
-    """Convert an error of the ``with`` block, which connects to a cluster, to a :class:`DumpError`."""
+    """Convert an error in connecting to ``address`` in the ``with`` block to a :class:`DumpError`."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
@@ -80,7 +80,10 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Run the tasks of :func:`write_archives_on_ray`. If a task fails, cancel the other tasks and raise DumpError."""
+    """Write each shard in a task of the cluster. If a task fails, cancel the other tasks and raise DumpError.
+
+    Without ``shards``, only compare the extractor with the plan, if necessary.
+    """
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
@@ -111,7 +114,7 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
 
 
 def _get_result(ray: Any, reference: Any, fault: str) -> str:
-    """Return the error message or "" that a task returned. Raise DumpError with ``fault`` if Ray could not run it."""
+    """Return a task's error message, or "" on success. Raise DumpError with ``fault`` if Ray could not run the task."""
     try:
         return str(ray.get(reference))
     except (ray.exceptions.RayError, OSError) as error:

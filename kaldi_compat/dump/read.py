@@ -162,13 +162,13 @@ class TaskReader:
         self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
-        """Return the audio and failures of a task. After a full block of lines, the last element is unread lines."""
+        """Return the audio and failures of a task. If a block fills up, the last element has the unread lines."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> ReadResult:
-        """Read lines until a block is full. Return its audio, failures and unread lines. Adapt ``lines_at_once``."""
+        """Read lines until a block is full. Return the audio, failures and unread lines. Adapt ``lines_at_once``."""
         entries: ReadResult = []
         line_count = size = 0
         while line_count < len(lines) and size < self._bytes_at_once:
@@ -203,7 +203,7 @@ class TaskReader:
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of the thread's latest block ``audio``, or None if a GPU cannot copy from its memory."""
+        """Return the place of ``audio``, which this thread has just read, or None if a GPU cannot copy from there."""
         memory = self._local.memory
         if memory is None or memory.tensor is None:
             return None
@@ -221,7 +221,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of ``segment``, or of the whole recording if it is None. An invalid segment is a failure."""
+    """Return the audio of ``segment``, or for None of the whole recording. Return a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -230,7 +230,7 @@ def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segmen
 
 
 def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
-    """Read audio: WAV, or other formats with the extra ``audio``.
+    """Read a WAV file, or audio in another format if the extra ``audio`` is installed.
 
     Args:
         rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, a

@@ -129,7 +129,7 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (key, reason) by reason. After MAX_FAILURES, list only the first of a reason."""
+    """Return HTML that lists failures (key, reason) by reason. Beyond MAX_FAILURES, list one for each reason."""
     groups = []
     remaining_count = MAX_FAILURES
     for reason, group in group_by_reason(failures):

@@ -87,13 +87,13 @@ class ShardRunner:
                 if writer is not None:
                     writer.abandon()
                 # An interruption may come after a file was created and before the writer exists to abandon it.
-                clear_unfinished_files(self.job.layout, shard.number, self.trial, own=True)
+                clear_unfinished_files(self.job.layout, shard.number, self.trial, include_own=True)
                 if isinstance(error, Exception):
                     self.inputs.check()  # A changed input explains the error better than its message.
                 raise
 
     def _make_archives(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
-        """Read, compute, encode and write a shard. Raise DumpError if the list has fewer utterances than the plan."""
+        """Write a shard, and return its manifest. Raise DumpError if the list has fewer utterances than the plan."""
         read_clock, compute_clock, write_clock = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failure_count = 0, 0.0, 0
@@ -124,7 +124,7 @@ class ShardRunner:
         return writer.finish(work | self.compute.take_figures())
 
     def _write_results(self, writer: ArchiveWriter, results: Sequence[FeaturesOrFailure], clock: Clock) -> None:
-        """Encode and write the results of a batch."""
+        """Encode and write the results of a batch. Add the time to ``clock``."""
         with clock.measure():
             for result in results:
                 for encoded in [result] if isinstance(result, Failure) else self.encode(result):
@@ -133,7 +133,7 @@ class ShardRunner:
     def _compute_results(
         self, shard: Shard, read_clock: Clock, compute_clock: Clock
     ) -> Iterator[Sequence[FeaturesOrFailure]]:
-        """Yield the results of each batch in the order of the list. Start each batch before the previous one ends."""
+        """Yield the results of each batch in the list's order. Start a batch before waiting for the previous one."""
         pending_batches: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._read_batches(shard, read_clock):
             with compute_clock.measure():
@@ -161,7 +161,7 @@ def group_entries(
 ) -> Iterator[list[AudioOrFailure]]:
     """Group consecutive entries into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
 
-    An entry is not split. If it exceeds a limit, it is a batch by itself.
+    An entry has one or more utterances, and is not split. An entry that exceeds a limit forms a batch by itself.
     """
     batch: list[AudioOrFailure] = []
     utterances, seconds = 0, 0.0

@@ -64,7 +64,7 @@ def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each line whose key is in ``keys``. Stop at the first key above ``last``, if given."""
+    """Yield the key and value of each line whose key is in ``keys``. Stop at a key above ``last`` unless it is None."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
         if key in keys:

@@ -64,7 +64,7 @@ class SpectralComputer:
         return lambda: results
 
     def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
-        """Return the features and failures of utterances in order. After an error, see :func:`compute_in_halves`."""
+        """Return features and failures of utterances in order. Errors are handled by :func:`compute_in_halves`."""
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
@@ -131,7 +131,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the VTLN factors of the data directory, or else of ``options.vtln_map``. Return None if both are missing."""
+    """Open the VTLN factors of the data directory, or of ``options.vtln_map``. Return None if both are missing."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
@@ -141,7 +141,7 @@ def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | Non
 
 
 def find_warp_file(job: Job) -> Path | None:
-    """Return the path of the data directory's ``spk2warp``, or else ``utt2warp``, or None if neither file exists."""
+    """Return the path of ``spk2warp``, or of ``utt2warp`` if it is missing. Return None if both files are missing."""
     candidates = (job.layout.data / name for name in (SPK2WARP, UTT2WARP))
     return next((path for path in candidates if path.is_file()), None)
 
@@ -152,7 +152,7 @@ def check_feature(job: Job, confs: Mapping[str, str]) -> None:
     Raises:
         DumpError: a table that an option names is missing.
         KaldiCompatError: the options are invalid.
-        ArkError: ``spk2warp``, or else ``utt2warp``, cannot be read as a table of numbers.
+        ArkError: the result of :func:`find_warp_file` cannot be read as a table of numbers.
     """
     if options := parse_confs(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine

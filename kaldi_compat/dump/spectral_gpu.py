@@ -101,7 +101,7 @@ class PackedComputer(SpectralComputer):
         return join_pending([lambda: failures, *pending_rows])
 
     def _prepare_part(self, audio: Audio) -> Part:
-        """Return the selected channel and the VTLN factors of utterances. Resample an utterance of another rate.
+        """Return the selected channel and the VTLN factors of utterances. Resample audio to the rate of the feature.
 
         Raises:
             Skip: the features cannot be computed, or not for all utterances of the block together.

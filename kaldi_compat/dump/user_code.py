@@ -65,7 +65,7 @@ def register_job_process(name: str) -> None:
 
 
 def end_fork() -> None:
-    """End this process if user code has forked it outside of a guard, as in ``__del__`` or a signal handler."""
+    """End this process if user code has forked it outside of a guarded block, as in ``__del__``."""
     if _owner and os.getpid() != _owner[0][0]:
         _end_child(_owner[0][1])
 

@@ -34,7 +34,7 @@ def find_archive(loader: object) -> str | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user, None, a module that is not imported, or one with neither file nor spec."""
+    """Return True for user modules, for None, and for modules that are not imported or lack both file and spec."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:

@@ -28,7 +28,7 @@ from kaldi_compat.dump.model import must_compare_extractor
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
-from kaldi_compat.dump.shard import ShardRunner
+from kaldi_compat.dump.shard import Report, ShardRunner
 from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
@@ -80,21 +80,21 @@ class _Worker:
     """The parent's view of a worker process."""
 
     process: Any  # The process object of multiprocessing.
-    tasks: Any  # Connection that sends archives to the worker and receives its messages.
+    tasks: Any  # Connection that sends shards to the worker and receives its messages.
     lifeline: Any  # Connection that sends nothing. When the parent closes it or ends, the worker ends.
     device: str  # Device that the worker computes on, such as "cuda:0".
-    shard: Shard | None = None  # The archive that the worker writes; None for an idle worker.
+    shard: Shard | None = None  # The shard that the worker writes; None for an idle worker.
 
 
 class _Workers:
-    """Worker processes, one for each element of ``devices``, and the archives that wait to be written by a worker."""
+    """Worker processes, one for each element of ``devices``, and the shards that wait to be written."""
 
     def __init__(
         self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
     ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
-        self.tries: Counter[int] = Counter()  # Number of failed workers by archive; 0 stands for no archive.
+        self.tries: Counter[int] = Counter()  # Failed workers by shard number, or by 0 if they had no shard.
         self.lost: set[str] = set()  # Devices that have stopped working in a worker.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
@@ -110,7 +110,7 @@ class _Workers:
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 active = {id(handles[handle]): handles[handle] for handle in connection.wait(list(handles))}
-                for worker in active.values():  # They have sent messages or died.
+                for worker in active.values():  # These workers have sent messages or died.
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:
@@ -140,7 +140,7 @@ class _Workers:
             raise values[0]
 
     def _finish_archive(self, worker: _Worker, shard: int) -> None:
-        """Record archive ``shard``, whose worker becomes idle. Raise OutputError if the archive is incomplete."""
+        """Record shard number ``shard``, whose worker becomes idle. Raise OutputError if the shard is incomplete."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
@@ -154,7 +154,7 @@ class _Workers:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: no worker is left, or no other worker uses the GPU, which no worker has lost before.
+            DumpError: no worker is left; or no other worker uses the GPU, and no worker has lost it before.
         """
         _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
@@ -169,7 +169,7 @@ class _Workers:
         Do nothing if the worker was replaced before.
 
         Raises:
-            DumpError: TRIES workers have failed with this archive, or without an archive. It is ``error``, if given.
+            DumpError: TRIES workers have failed while writing this archive, or before writing any archive.
         """
         if worker not in self.workers:
             return
@@ -194,7 +194,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker with exit status ``code``: -9 for SIGKILL, None before its end."""
+    """Describe the unexpected end of a worker with exit status ``code``, such as -9 for SIGKILL, or None."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:
@@ -220,7 +220,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 @contextlib.contextmanager
 def _explain_pickling(job: Job) -> Iterator[None]:
-    """Convert an error in pickling the job's extractor, which is any error but an OSError, to a :class:`DumpError`."""
+    """Convert exceptions except OSError to a :class:`DumpError` about pickling, if the job has an extractor object."""
     try:
         yield
     except Exception as error:
@@ -287,7 +287,10 @@ def _end_worker(worker: _Worker) -> None:
 
 
 def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
-    """Run a worker process: write the archives that the parent assigns, until the parent ends or an error occurs."""
+    """Run a worker: write the archives that the parent sends over ``tasks``, until the parent ends or an error occurs.
+
+    When the parent closes the connection ``lifeline`` or ends, this process also ends.
+    """
     end_with_parent()  # Linux ends this process even if a call blocks the thread below.
     threading.Thread(target=_end_after_parent, args=(lifeline,), daemon=True).start()
     if source := make_source(job):
@@ -314,28 +317,28 @@ def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str
 
 
 def _end_after_parent(lifeline: Any) -> None:
-    """Wait until the parent closes the connection or ends. Then end this process."""
+    """Wait until the parent closes the connection ``lifeline`` or ends. Then end this process."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv()
     os._exit(1)
 
 
-def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends the counts of ``shard`` (utterances, seconds, failures) to the parent process."""
+def _make_reporter(parent: Any, shard: Shard) -> Report:
+    """Return a function that sends the progress of ``shard`` to the parent process over the connection ``parent``."""
     last_time = time.monotonic()
 
-    def report_progress(*counts: float) -> None:
+    def report_progress(utterances: int, seconds: float, failures: int) -> None:
         """Send the counts, unless less than SECONDS_BETWEEN_REPORTS seconds have passed since the previous report."""
         nonlocal last_time
         if time.monotonic() - last_time >= SECONDS_BETWEEN_REPORTS:
             last_time = time.monotonic()
-            tasks.send(("progress", shard.number, *counts))
+            parent.send(("progress", shard.number, utterances, seconds, failures))
 
     return report_progress
 
 
 def list_complete_archives(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return the counts of the shards whose files are complete, by shard number. Check the sizes of files only."""
+    """Return the counts of the shards whose files are complete, by shard number. Only sizes are compared."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 

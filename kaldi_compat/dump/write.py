@@ -71,10 +71,10 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Compare a shard's files with its manifest: sizes, and with ``checksums`` CRC-32s. Return the manifest, if any.
+    """Check the sizes, and with ``checksums`` the CRC-32s, of a shard's files. Return the manifest, or None if missing.
 
     Raises:
-        DamagedError: the manifest exists but is damaged, or a file is missing, unreadable or differs from the manifest.
+        DamagedError: the manifest is damaged, or a file is missing, cannot be read or differs from the manifest.
     """
     path = layout.get_manifest(shard)
     try:
@@ -83,7 +83,7 @@ def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> M
         is_valid = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # It may hold any JSON.
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # The file may hold any JSON.
         is_valid = False
     if not is_valid:
         raise DamagedError(f"{path} is damaged")
@@ -268,11 +268,11 @@ class _Verification:
         self._thread.shutdown()
 
 
-def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
+def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, include_own: bool = False) -> None:
     """Remove the temporary files that killed processes left for the archives, scripts, lengths and manifest of a shard.
 
-    With ``own``, also remove the temporary files of this process.
+    With ``include_own``, also remove the temporary files of this process.
     """
     names = (*_list_tables(trial), *LENGTHS)
     for path in (layout.get_manifest(shard), *(_get_file_path(layout, shard, name) for name in names)):
-        remove_unfinished(path, own=own)
+        remove_unfinished(path, own=include_own)

@@ -108,7 +108,7 @@ def count_frames(plan: Plan, lengths: Any) -> Any:
 
 
 def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert audio (T,) to the types of the engine: contiguous int16 if it is int16, otherwise float32.
+    """Convert audio (T,) to a contiguous array, which is int16 if the audio is int16, and otherwise float32.
 
     Raises:
         AudioError: the samples are not real numbers of shape (T,).

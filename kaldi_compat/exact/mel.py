@@ -50,11 +50,11 @@ class VtlnWarp:
     The frequency ``f`` becomes ``f / factor`` between the two inflection points. ``low`` and ``high`` stay unchanged.
     """
 
-    low: np.float32
-    high: np.float32
-    lower_cutoff: np.float32
-    upper_cutoff: np.float32
-    factor: np.float32
+    low: np.float32  # Lower edge of the mel filters in Hz.
+    high: np.float32  # Upper edge of the mel filters in Hz.
+    lower_cutoff: np.float32  # The lower inflection point is this frequency in Hz times max(1, factor).
+    upper_cutoff: np.float32  # The upper inflection point is this frequency in Hz times min(1, factor).
+    factor: np.float32  # VTLN factor.
 
     def __call__(self, frequency: Floats) -> Floats:
         """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies outside of ``low`` to ``high`` stay unchanged.
@@ -110,7 +110,7 @@ def _write_bins_to_log(weights: Floats) -> None:
 
 
 def count_fft_points(options: FrameOptions) -> int:
-    """Return the number of FFT points of a frame. Raise OptionError if it is odd."""
+    """Return the number of FFT points of a frame. Raise OptionError for an odd number."""
     points = options.padded_window_size
     advice = "change frame_length, or pass round_to_power_of_two=True"
     require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be an even number: {advice}")

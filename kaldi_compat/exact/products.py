@@ -98,8 +98,8 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
 def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
     """Return the products (n, rows) of ``matrix`` (rows, columns) and each of ``vectors`` (n, columns).
 
-    They have the bits of :func:`~kaldi_compat.exact.sums.multiply_matrix_vector`. Each product is added to ``onto``
-    (rows,), or to zeros if it is None. Raise ValueError if the shapes do not match.
+    The products have the bits of :func:`~kaldi_compat.exact.sums.multiply_matrix_vector`. Each product is added to
+    ``onto`` (rows,), or to zeros if ``onto`` is None. Raise ValueError if the shapes do not match.
     """
     (rows, columns), count = matrix.shape, len(vectors)
     onto_shape = (rows,) if onto is None else onto.shape
@@ -137,10 +137,10 @@ def scale_vector(x: Floats, factor: float) -> Floats:
 
 
 def _pad_to_lanes(b: Floats) -> Floats:
-    """Return an array (..., n) with columns of zeros appended, up to a multiple of ``_LANES`` columns."""
-    columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
-    columns[..., : b.shape[-1]] = b
-    return columns
+    """Return ``b`` (..., n) as float32, with zeros appended up to a multiple of ``_LANES`` columns."""
+    padded = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
+    padded[..., : b.shape[-1]] = b
+    return padded
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
@@ -174,8 +174,8 @@ def _count_panel_terms(remaining: int, max_terms: int) -> int:
 def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b`` of the shapes (rows, depth) and (depth, n). Each result is computed from 16 sums.
 
-    Term ``k`` is added to sum ``k % 16``. Then, pairs of sums are added until one sum is left. A pair has neighbors or,
-    for results in both the last ``rows % 4`` rows and the last ``n % 4`` columns, a sum from each half of the sums.
+    Term ``k`` is added to sum ``k % 16``. Then, neighboring sums are added until one sum is left. For results in
+    both the last ``rows % 4`` rows and the last ``n % 4`` columns, the two halves of the sums are added instead.
     """
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)

@@ -70,12 +70,8 @@ class NoiseSource(Protocol):
 def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.NDArray[np.int32]]:
     """Return the method of a noise source that draws one ``rand_r()`` state for each frame.
 
-    Args:
-        source: source of noise that the user passed.
-        example: expression for a valid generator, which the error shows.
-
-    Raises:
-        OptionError: the source is not a :class:`NoiseSource`.
+    Raise OptionError if ``source`` is not a :class:`NoiseSource`. The error shows ``example``, an expression for a
+    valid generator.
     """
     if isinstance(source, type) or not hasattr(source, "frame_seeds"):
         raise make_generator_error(source, example)

@@ -253,7 +253,7 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last; equal if there is none.
+        The first output sample whose filter lies inside, and the index after the last. They are equal if none does.
     """
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)

@@ -108,7 +108,7 @@ def _compute_power(spectrum: tuple[Floats, Floats]) -> Floats:
 def _compute_spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
     """Return log power spectra (rows, points / 2 + 1) of packed spectra. The log energy (rows,) replaces column 0.
 
-    With ``return_raw_fft``, return the packed spectra (rows, points): real and imaginary parts in turn.
+    With ``return_raw_fft``, return the packed spectra (rows, points), in which real and imaginary parts alternate.
     """
     if plan.return_raw_fft:
         return np.stack(spectrum, -1).reshape(len(log_energy), plan.points)
@@ -200,7 +200,7 @@ class _SignedNans(np.ndarray[Any, Any]):
 
 
 def _raise_to_power(x: float, exponent: float) -> float:
-    """Return ``x ** exponent`` as C's ``pow`` does: infinity or NaN where Python raises an error."""
+    """Return ``x ** exponent`` as C's ``pow`` does, with infinity or NaN where Python raises an error."""
     try:
         return math.pow(x, exponent)
     except OverflowError:
@@ -210,7 +210,7 @@ def _raise_to_power(x: float, exponent: float) -> float:
 
 
 def _compute_log_of_residual(x: float) -> float:
-    """Return ``-log(1 / x)`` as C does: infinity or NaN where Python raises an error."""
+    """Return ``-log(1 / x)`` as C does, with infinity or NaN where Python raises an error."""
     if not x > 0 or x == math.inf:
         return float(-np.log(np.float64(1) / np.float64(x)))
     return -math.log(1.0 / x)

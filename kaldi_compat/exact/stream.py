@@ -111,7 +111,7 @@ class AudioFlow(WindowFlow):
     _first: int  # Index of the first frame's first sample. It may be negative if snip_edges is False.
 
     def _set_frame_layout(self, size: int, shift: int, snip_edges: bool) -> None:
-        """Set the layout of frames: size and shift in samples. With ``snip_edges``, frames lie wholly in the audio."""
+        """Set the size and the shift of frames in samples. With ``snip_edges``, frames lie wholly in the audio."""
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
         self._first = 0 if snip_edges else shift // 2 - size // 2
         # Number of samples that complete the first frame. Without snip_edges, shorter audio may have no frame at all.

@@ -261,7 +261,7 @@ def sum_columns(rows: Floats) -> Floats:
 
 
 def _list_last_groups(start: int, end: int) -> list[tuple[int, int]]:
-    """Split the rows ``start`` to ``end - 1``, at most 7, into groups of 4, 2 and 1. Return a (start, end) for each."""
+    """Split the rows ``start`` to ``end - 1``, at most 7, into groups of 4, 2 and 1. Return (start, end) pairs."""
     groups = []
     for size in (4, 2, 1):
         if (end - start) & size:

@@ -115,7 +115,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
-    """Parse a number as C++ does. Return None for other strings and for finite magnitudes of ``end`` or more."""
+    """Parse a number as C++ does. Return None if it is not a number, or is finite and at least ``end`` in magnitude."""
     # Infinity and NaN are allowed. No other number contains an "n".
     if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):
         return None

@@ -32,7 +32,7 @@ class FeatureType:
     can_be_nan: bool = False  # True if digital silence without dithering gives NaN, as in Kaldi.
 
     def get_htk_kind(self, options: Any) -> int:
-        """Return the HTK parameter kind with the flag of the energy, if it is used and marked, or else of C0."""
+        """Return the HTK parameter kind with the flag of C0, or of the log energy if the features mark and use it."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 

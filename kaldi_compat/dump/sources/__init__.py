@@ -170,7 +170,7 @@ def get_source_class(option: str) -> type[ExtractorSource]:
 
 
 def get_extractor_name(options: DumpOptions) -> str:
-    """Return the extractor's name for file names. Runs of other characters than A-Z, a-z, 0-9 and "._-" become "-"."""
+    """Return the extractor's name for file names, in which "-" replaces characters except A-Z, a-z, 0-9 and "._-"."""
     value = getattr(options, options.source).rstrip("/")
     return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 
@@ -179,7 +179,7 @@ def make_source_option(extractor: Any, name: str) -> dict[str, str]:
     """Return the option that selects ``extractor``, and its value, as a dictionary of one item.
 
     A string with a colon is a value of "module", and any other string of "preset". For an object, the value of "module"
-    is ":" with ``name``, or else with the object's own name.
+    is ":" followed by ``name`` or, if ``name`` is empty, by the object's own name.
     """
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
@@ -192,7 +192,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open an extractor with :meth:`ExtractorSource.open`. Its ``notes`` are the warnings that the call has issued."""
+    """Open an extractor with :meth:`ExtractorSource.open`. Store the warnings of this call in the field ``notes``."""
     with warnings.catch_warnings(record=True) as new_warnings:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)

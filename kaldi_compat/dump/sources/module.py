@@ -162,13 +162,13 @@ class ModuleSource(ExtractorSource):
         return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
     def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
-        """Return ``files`` with names for messages, such as "--module tables", without files of :meth:`list_files`."""
+        """Name ``files`` for messages, as in "--module tables". Leave out the files of :meth:`list_files`."""
         listed_paths = [path.absolute() for path in self.list_files().values()]
         return {f"--module {name}": path for name, path in files.items() if path not in listed_paths}
 
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
-    """Find the files, or zip files, of the module that ``--module`` names and of its packages, by name for messages."""
+    """Map names for messages to the files, or zip files, of the module in ``--module`` and of its packages."""
     module_name = name_in_module.rpartition(":")[0]
     if module_name.endswith(".py"):
         return {"--module": Path(module_name)}
@@ -256,7 +256,7 @@ def _search_working_directory() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Return the object that a class, or a function that requires at most ``device``, creates; otherwise ``target``."""
+    """Call a class, or a function that needs at most ``device``, and return the result. Return ``target`` otherwise."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters

@@ -116,7 +116,7 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
     """Return the names of the other files with tensors of the model ``path``, relative to its folder.
 
-    A new ``stamp`` renews the cached names. The stamp of a missing file is None.
+    The names are cached until ``stamp``, the stamp of the file, changes. It is None for a missing file.
 
     Raises:
         DumpError: the file is not a model, or has a deprecated form of protocol buffers.
@@ -156,7 +156,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (number, wire type, value start, value end) for each field of a message. Raise ValueError if invalid."""
+    """Yield (number, wire type, value start, value end) of each field. Raise ValueError for an invalid message."""
     while position < end:
         tag, position = _read_varint(content, position, end)
         wire_type = tag & 7  # The 32 bits of a tag hold the field's number and, in the lowest 3 bits, the wire type.

@@ -35,7 +35,7 @@ class PresetSource(ExtractorSource):
         return super().list_used_options(options) - ({"dtype"} if options.uses_numpy else set())
 
     def list_files(self) -> dict[str, Path]:
-        """Map flags to the statistics file, if any, and to the preset file, unless the preset is built in."""
+        """Return the statistics file and the preset file by flag, if the options name these files."""
         path, statistics = Path(self.options.preset), self.options.statistics
         # The reader of presets reports a missing file, and suggests similar names.
         preset = {"--preset": path} if is_preset_file(self.options.preset) and path.exists() else {}
