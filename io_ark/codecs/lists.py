@@ -27,21 +27,20 @@ def _parse_integer(source: Source, line_number: int, words: list[bytes], index: 
     return int(words[index])
 
 
+_NOT_IN_ARCHIVE = "a whole file and cannot be in an archive"
+
+
 class LinesCodec(Codec[Any]):
     """Codec of text files as a list with the words of each line. Empty lines are dropped."""
 
     marker = b""
 
     def create_pack(self, binary: bool) -> Pack:
-        raise FormatError(
-            f"a value of the kind {self.kind!r} is a whole file and cannot be in an archive: write it with io_ark.save"
-        )
+        raise FormatError(f"a value of the kind {self.kind!r} is {_NOT_IN_ARCHIVE}: write it with io_ark.save")
 
     def read(self, source: Source) -> Any:
         if source.tell():
-            source.fail(
-                f"a value of the kind {self.kind!r} is a whole file and cannot be in an archive: use its file name"
-            )
+            source.fail(f"a value of the kind {self.kind!r} is {_NOT_IN_ARCHIVE}: use its file name")
         lines = enumerate(source.read_text().split(b"\n"), 1)
         return self._convert_lines(source, [(number, words) for number, line in lines if (words := line.split())])
 

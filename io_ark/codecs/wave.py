@@ -554,10 +554,8 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     """
     array = as_array(samples)
     if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "fiu":
-        problem = f"not {array.dtype} of shape {array.shape}"
-        raise FormatError(
-            f"audio must be a nonempty array of numbers of shape (samples,) or (channels, samples), {problem}"
-        )
+        expected = "a nonempty array of numbers of shape (samples,) or (channels, samples)"
+        raise FormatError(f"audio must be {expected}, not {array.dtype} of shape {array.shape}")
     array = array[None] if array.ndim == 1 else array
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)

@@ -58,8 +58,8 @@ def check_lengths(
         raise error(f"lengths must be integers, not {lengths.dtype}: convert them")
     if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):
         raise error(
-            f"lengths of shape {tuple(lengths.shape)} do not match a batch of shape {tuple(batch.shape)}: pass one length "
-            "for each utterance"
+            f"lengths of shape {tuple(lengths.shape)} do not match a batch of shape {tuple(batch.shape)}: pass one "
+            "length for each utterance"
         )
     if not isinstance(lengths, np.ndarray):
         if xp is np:

@@ -199,8 +199,8 @@ def find_compression_fault(device: torch.device) -> str:
 
 def _test_compression(device: torch.device) -> str:
     """Compare the kernels with the codec for every method. Return the description of a fault, or an empty string."""
-    # Both matrices have more than COLUMNS columns, so that a kernel processes several groups of columns. The first matrix
-    # has fewer rows than MIN_SPEECH_ROWS, and the second has more than FRAMES rows, so that both formats are compared.
+    # Both matrices have more than COLUMNS columns, so that a kernel processes several groups of columns. The first has
+    # fewer rows than MIN_SPEECH_ROWS, and the second more than FRAMES rows, so that both formats are compared.
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     matrix_rows = np.array([[0, 7], [7, 138]])

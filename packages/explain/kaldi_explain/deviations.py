@@ -149,8 +149,8 @@ def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[D
     mask_value = float(np.median((values - offset) / np.where(slope == 0, 1, slope)))
     if (np.abs(slope * mask_value + offset - values) <= comparison.limit).all():
         return f"masked with {mask_value:.4g} before that"
-    # The mask may be the mean of slightly different frames, so it may differ from our mean by a small share of the column's
-    # standard deviation.
+    # The mask may be the mean of slightly different frames, so it may differ from our mean by a small share of the
+    # column's standard deviation.
     max_error = THRESHOLDS.recognized * comparison.values[:, columns].std(0) + comparison.step
     if any((np.abs(mean[columns] - values) <= max_error).all() for mean in means):
         return "masked with the mean of each column"
