@@ -364,7 +364,7 @@ def test_a_missing_c_library_of_soundfile_is_named(monkeypatch: pytest.MonkeyPat
         raise OSError("sndfile library not found")
 
     monkeypatch.setattr(ours.files, "import_extra", fail)
-    with pytest.raises(RuntimeError, match="needs soundfile, which cannot load its C library .sndfile library"):
+    with pytest.raises(RuntimeError, match=r"cannot load its C library \(sndfile library"):
         ours.info("a.wav")
 
 
