@@ -56,6 +56,7 @@ def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, toleranc
     ``attempt`` is the best attempt of the search, and ``settled`` its candidate with all options and later steps.
     ``tolerance`` is the largest difference that counts as explained, in the units of the array.
     """
+    finder.budget.begin_completion()
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
     other_columns = np.flatnonzero(~_find_covered_columns(sheet))

@@ -307,7 +307,10 @@ class Finder:
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
-        """Yield the two best attempts for an array without some columns at an end, which may be pitch, for example."""
+        """Yield the two best attempts for an array without some columns at an end, which may be pitch, for example.
+
+        Each must explain a fifth of the cost, because with fewer columns wrong options imitate noise a little better.
+        """
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         for sheet in plain_sheets if lowest > THRESHOLDS.close else ():
@@ -324,7 +327,8 @@ class Finder:
                 if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest:
                     break
         attempts.sort(key=lambda attempt: attempt.cost)
-        yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
+        improved = (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
+        yield from (attempt for attempt in improved if attempt.cost < THRESHOLDS.better * lowest)
 
     def _search_windows(self) -> Iterator[Attempt]:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.

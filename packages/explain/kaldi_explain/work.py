@@ -17,9 +17,10 @@ Item = TypeVar("Item")
 class Budget:
     """Budget of an answer, in units of work that take about a microsecond of a processor core.
 
-    The search ends first. One reserve remains for settling the answer, and a smaller reserve for finishing the current
-    computation. Both reserves grow with ``seconds_of_audio``. The processor time of the thread is an upper bound,
-    which only a slow or busy machine reaches. As long as counted work ends the search, results are repeatable.
+    The search ends first. Three reserves remain: for settling the answer, for completing it, and for finishing the
+    current computation. The first and the last grow with ``seconds_of_audio``. The processor time of the thread is an
+    upper bound, which only a slow or busy machine reaches. As long as counted work ends the search, results are
+    repeatable.
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
@@ -28,7 +29,8 @@ class Budget:
         self.is_exhausted = self.is_slow = False
         self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
         self._now = 0.0  # Last processor time, in seconds since the start, that was read from the clock.
-        self._end_of_settling = THRESHOLDS.seconds - answering_seconds
+        self._end_of_completion = THRESHOLDS.seconds - answering_seconds
+        self._end_of_settling = self._end_of_completion - THRESHOLDS.completing_seconds
         self._end_of_search = self._end_of_stage = self._end_of_settling - settling_seconds
 
     def charge(self, units: float) -> None:
@@ -49,6 +51,10 @@ class Budget:
         self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over
         return is_over
+
+    def begin_completion(self) -> None:
+        """Let the limit of settling include the reserve for completing the answer, which settling cannot use up."""
+        self._end_of_settling = self._end_of_completion
 
     def is_settling_over(self) -> bool:
         """Return True if the reserve for settling is used up."""
