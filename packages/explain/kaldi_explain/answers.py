@@ -61,6 +61,7 @@ def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, toleranc
     differences, or the features may explain only some columns. If the features remain uncertain, certain options are
     separated from guesses. ``tolerance`` is the largest difference that counts as explained, in units of the array.
     """
+    finder.budget.begin_completion()
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
     answer = Answer(settled, places, _is_certain(settled, places.deviations, tolerance), [settled.rounding])

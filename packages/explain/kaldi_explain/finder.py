@@ -370,7 +370,8 @@ class Finder:
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield up to two improved attempts for the array without some columns at an end, which may be pitch.
 
-        Attempts must cost less than all earlier attempts. Nothing is tried if the lowest cost is already small.
+        An attempt must cost less than 80% of the lowest earlier cost, because with fewer columns, wrong options imitate
+        noise a little better. Nothing is tried if the lowest cost is already small.
         """
         lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         for sheet in self._plain_sheets if lowest_cost > THRESHOLDS.close else ():
@@ -384,7 +385,8 @@ class Finder:
                 if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest_cost:
                     break
         attempts.sort(key=lambda attempt: attempt.cost)
-        yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest_cost)
+        improved = (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest_cost)
+        yield from (attempt for attempt in improved if attempt.cost < THRESHOLDS.better * lowest_cost)
 
     def _search_windows(self) -> Iterator[Attempt]:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.

@@ -368,8 +368,11 @@ class Search:
         """
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
-        lengths = dict.fromkeys([candidate.get("frame_length"), *list_values("frame_length")])
-        for length, window in itertools.product(lengths, list_values("window_type")):
+        lengths = [candidate.get("frame_length"), *list_values("frame_length")]
+        # Usual lengths in samples are tried only for frames above all usual milliseconds, because each costs work.
+        if lengths[0] > max(lengths[1:]):
+            lengths += [find_milliseconds(size, candidate.rate) for size in WINDOW_SAMPLES]
+        for length, window in itertools.product(dict.fromkeys(lengths), list_values("window_type")):
             changes = {"frame_length": length, "window_type": window, "offset": 0}
             other = candidate.change(changes).move_to(center)
             offset = round(center - other.first_sample - other.size / 2)

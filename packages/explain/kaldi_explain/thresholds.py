@@ -19,6 +19,8 @@ class Thresholds:
     # Units of work that count as one second of the budget. One core of a machine with three times as many processes as
     # cores did 1.26e6 to 1.9e6 units in a second, so counted work usually ends the search before the clock does.
     units_per_second: float = 1.1e6
+    # Seconds of the budget that remain after settling, to recognize dithering and to tell certain options from guesses.
+    completing_seconds: float = 0.2
 
     # Costs of candidates, which decide what the search does next.
     explained: float = 5e-5  # A candidate with a smaller cost differs from the array only by rounding.

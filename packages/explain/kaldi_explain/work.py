@@ -17,10 +17,10 @@ Item = TypeVar("Item")
 class Budget:
     """Budget of an answer: the work that its search and its settling may do, and an upper bound on processor time.
 
-    Settling chooses the options that the search leaves open. Work is counted in units of about a microsecond of a
-    processor core. When the search ends, a reserve remains for settling, and when settling ends, another reserve
-    remains for the computation that is still running. Both reserves grow with ``seconds_of_audio``. Results are
-    repeatable, unless the processor time of the thread ends a search first, as on a slow or busy machine.
+    Settling chooses the options that the search leaves open, and completion tells certain options from guesses. Work is
+    counted in units of about a microsecond of a processor core. When the search ends, reserves remain for settling, for
+    completion, and for the computation that is still running. The first and the last grow with ``seconds_of_audio``.
+    Results are repeatable, unless the processor time of the thread ends a search first, as on a slow or busy machine.
 
     Attributes:
         units: units of work that were counted.
@@ -35,7 +35,8 @@ class Budget:
         self.is_exhausted = self.is_slow = False
         self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
         self._now = 0.0  # Last processor time, in seconds since the start, that was read from the clock.
-        self._end_of_settling = THRESHOLDS.seconds - finishing_seconds
+        self._end_of_completion = THRESHOLDS.seconds - finishing_seconds
+        self._end_of_settling = self._end_of_completion - THRESHOLDS.completing_seconds
         self._end_of_search = self._end_of_stage = self._end_of_settling - settling_seconds
 
     def begin_stage(self, seconds: float) -> None:
@@ -52,6 +53,10 @@ class Budget:
         self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over
         return is_over
+
+    def begin_completion(self) -> None:
+        """Let the limit of settling include the reserve for completing the answer, which settling cannot use up."""
+        self._end_of_settling = self._end_of_completion
 
     def is_settling_over(self) -> bool:
         """Return True if the reserve for settling is used up."""
