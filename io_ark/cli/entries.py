@@ -203,7 +203,7 @@ def _iterate_script(
 def describe_storage(source: Source) -> str:
     """Describe the storage format of the object at the position of the source, such as "float32" or "text"."""
     head = source.peek(8)
-    if head[:3] == b"RIF":  # RIFF or RIFX.
+    if head[:3] == b"RIF":  # WAV files begin with RIFF, or with RIFX if they are big-endian.
         return "WAV"
     if head[:2] != b"\0B":
         return "text"

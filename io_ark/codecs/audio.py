@@ -33,7 +33,7 @@ _MAX_TAG_BYTES = 12  # Number of bytes that the patterns above examine.
 MAX_AUDIO_BYTES = 1 << 32
 # The first block (STREAMINFO) has the sampling rate and the numbers of channels and samples before this byte offset.
 _FLAC_BYTES = 26
-_SPHERE_BYTES = 1024  # Usual length of the header.
+_SPHERE_BYTES = 1024  # Usual size of a SPHERE header.
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
 _CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
 

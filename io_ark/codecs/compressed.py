@@ -49,13 +49,13 @@ def align_numbers(array: Array) -> Array:
 class CompressionMethod(enum.IntEnum):
     """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``."""
 
-    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO
-    SPEECH_FEATURE = 2  # one byte, with a range for each column and a finer scale between its quartiles
-    TWO_BYTE_AUTO = 3  # two bytes, between the least and the greatest element
-    TWO_BYTE_SIGNED_INTEGER = 4  # two bytes, from -32768 to 32767
-    ONE_BYTE_AUTO = 5  # one byte, between the least and the greatest element
-    ONE_BYTE_UNSIGNED_INTEGER = 6  # one byte, from 0 to 255
-    ONE_BYTE_ZERO_ONE = 7  # one byte, from 0 to 1
+    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO.
+    SPEECH_FEATURE = 2  # One byte, with a range for each column and a finer scale between its quartiles.
+    TWO_BYTE_AUTO = 3  # Two bytes, between the least and the greatest element.
+    TWO_BYTE_SIGNED_INTEGER = 4  # Two bytes, from -32768 to 32767.
+    ONE_BYTE_AUTO = 5  # One byte, between the least and the greatest element.
+    ONE_BYTE_UNSIGNED_INTEGER = 6  # One byte, from 0 to 255.
+    ONE_BYTE_ZERO_ONE = 7  # One byte, from 0 to 1.
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:

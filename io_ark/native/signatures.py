@@ -108,8 +108,8 @@ class Structure:
         address, pointer: the address of ``fields``, as a number and for ctypes.
     """
 
-    _kind: ClassVar[Any]  # class of ``fields``, a subclass of ctypes.Structure
-    _dtypes: ClassVar[Mapping[str, Any]]  # maps the name of a pointer field to the type of its array
+    _kind: ClassVar[Any]  # Class of ``fields``, a subclass of ctypes.Structure.
+    _dtypes: ClassVar[Mapping[str, Any]]  # Maps the name of a pointer field to the type of its array.
 
     def __init__(self, *sources: Any, **values: Any) -> None:
         self.fields = self._kind()

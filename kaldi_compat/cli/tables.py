@@ -81,7 +81,7 @@ class Tables(ExitStack):
         """Return an iterator over ``function(item)``, in order. With a second core, threads compute the results."""
         if not has_second_core():
             return map(function, items)
-        from concurrent.futures import ThreadPoolExecutor  # This import is slow.
+        from concurrent.futures import ThreadPoolExecutor  # An import at the top would delay every program.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
         all_started = Barrier(THREADS)  # Lets the pool start all threads now, so that an error occurs here.

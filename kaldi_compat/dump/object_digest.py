@@ -191,7 +191,7 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.outer:
-            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # The depth of the object.
+            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # Index of the value.
         if len(self.outer) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report_opaque(path, value, "nested too deeply" if len(self.outer) >= MAX_DEPTH else "too large")
         self.outer[key] = None
@@ -541,7 +541,7 @@ def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
         return "iterator", None, True
     try:
         register = copyreg.dispatch_table.get(type(value))
-        state: Any = register(value) if register else value.__reduce_ex__(4)  # Protocol 4 of pickle.
+        state: Any = register(value) if register else value.__reduce_ex__(4)  # Pickle protocol 4.
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):

@@ -49,7 +49,7 @@ class Part:
     samples: Samples  # Array (samples,) with the samples of all utterances.
     starts: Integers  # (utterances,): index in ``samples`` of each utterance's first sample.
     lengths: Integers  # (utterances,): number of samples of each utterance.
-    warps: list[float]  # VTLN factor of each utterance.
+    warps: list[float]  # VTLN warp factor of each utterance.
 
     @property
     def place(self) -> OnGrid | None:

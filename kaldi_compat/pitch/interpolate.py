@@ -36,7 +36,7 @@ _MAX_LANES = 16  # Number of floats in a vector of the widest instruction set (A
 class InterpolationCounts:
     """Numbers of frames that Kaldi's interpolate-pitch reports."""
 
-    frames: int = 0  # Number of all frames.
+    frames: int = 0  # Number of frames of all utterances.
     gaps: int = 0  # Number of frames with a pitch of 0, or with the lowest pitch of the grid.
     changed: int = 0  # Number of frames that are not gaps and whose pitch was changed.
 

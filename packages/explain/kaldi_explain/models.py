@@ -46,11 +46,11 @@ class FeatureModel:
     The table of options (:data:`kaldi_explain.options.TABLE`) describes the values of attributes without a comment.
     """
 
-    kind: str  # "fbank", "mfcc", "plp" or "spectrogram".
+    kind: str  # Kind of feature: "fbank", "mfcc", "plp" or "spectrogram".
     rate: float = 16000.0  # Sampling rate in Hz.
     options: dict[str, Any] = field(default_factory=dict)  # Kaldi's options by name, except defaults and dithering.
     scale: float = 1.0  # Factor by which the samples are multiplied.
-    window: str = "kaldi"  # "periodic" for the window of torch and SciPy.
+    window: str = "kaldi"  # Form of the window. "periodic" for the form of torch and SciPy.
     points: int = 0  # Number of points of the FFT. 0 for Kaldi's choice, see `fft_points`.
     mel: str = "kaldi"
     corner: float = 700.0  # Corner frequency in Hz of the mel scale ln(1 + f / corner).
@@ -58,9 +58,9 @@ class FeatureModel:
     added: float = 0.0  # Number added to energies before the logarithm.
     root: float = 0.0  # Number added to the power before the square root that gives magnitudes.
     span: float = 0.0  # Range in dB below the largest log energy, to which log energies are limited. 0 for none.
-    padding: str = ""  # "" for Kaldi's edges of the audio.
+    padding: str = ""  # Padding of the audio at its edges. "" for Kaldi's treatment of the edges.
     whole: tuple[str, ...] = ()  # Steps that are applied to the whole recording instead of to each frame.
-    warp: float = 1.0  # VTLN factor.
+    warp: float = 1.0  # VTLN warp factor.
     bins: str = "kaldi"  # Values of a spectrogram. "kaldi" for logarithms with the energy in the first column.
     magnitudes: bool = False  # True for cepstra of sums of magnitudes instead of energies.
     dct: str = "kaldi"
@@ -299,7 +299,7 @@ class FeatureModel:
         cepstra = bands @ _make_cosines(count, bins)
         cepstra *= tables.compute_lifter(count, self.get("cepstral_lifter"))
         if self.get("htk_compat") and not self.get("use_energy"):
-            cepstra[:, 0] *= math.sqrt(2)  # The factor of HTK's C0.
+            cepstra[:, 0] *= math.sqrt(2)  # HTK scales C0 by this factor, unlike Kaldi.
         if self.dct != "kaldi":
             cepstra[:, :1] *= math.sqrt(2)  # Now all cepstra have the factor sqrt(2 / bins), which "sum" replaces by 2.
             cepstra *= math.sqrt(2 * bins) if self.dct == "sum" else 1

@@ -911,7 +911,7 @@ def _write_object(object_codec: Codec[Any], file: FileOrName, value: Any, key: s
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
     data = b"".join(buffer)
-    if isinstance(file, io.BufferedIOBase):  # Faster than open_sink for small objects.
+    if isinstance(file, io.BufferedIOBase):  # For small objects, this is faster than open_sink.
         check_writable(file)
         try:
             file.write(data)
