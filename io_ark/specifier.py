@@ -247,7 +247,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
-    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # Also true for "".
+    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # The condition is also true for "".
         if text in ("", "-"):
             return Rxfilename("stdin")
         if text[0] == "|":

@@ -261,7 +261,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     return Trial(
         outputs,
         batching,
-        frame_shift=float(f"{shift or 0.0:.5g}"),  # Rounded, because it may be an estimate.
+        frame_shift=float(f"{shift or 0.0:.5g}"),  # The shift is rounded, because it may be an estimate.
         threads=threads,
         shortest=len(audio[shortest_index]),
         digests=digests.parts,

@@ -343,7 +343,7 @@ class _Walk:
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None
-        # Sorted, because calls may delete attributes and set them again in another order.
+        # The state is sorted, because calls may delete attributes and set them again in another order.
         state = dict(sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0])))
         for name in [name for base in kind.__mro__ for name in _list_slots(base)]:
             with contextlib.suppress(AttributeError):  # The slot is not set.
