@@ -336,7 +336,7 @@ class WaveDataset(_KeyedDataset):
         # Sampling rate in Hz that all audio is resampled to, or None to keep the rate of the audio.
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
-        codec = WaveCodec(in_parts=segments is not None)  # Reads only the part of a recording that a segment needs.
+        codec = WaveCodec(in_parts=segments is not None)  # A segment needs only a part of a recording.
         self._loader = InEachProcess(Loader, codec, annotations.access, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
