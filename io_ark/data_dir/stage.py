@@ -196,7 +196,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
         DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Device and inode to descriptor, path, change.
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Maps device and inode to descriptor, path, change.
     counted_identities: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():

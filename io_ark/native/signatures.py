@@ -198,7 +198,7 @@ class Signatures:
 
         return add_twin
 
-    # Created once, because setting the argument types of a function while another thread calls it crashes.
+    # A function is created once, because setting its argument types while another thread calls it crashes.
     @functools.cache  # noqa: B019 (one object per package lives as long as the process)
     def get_function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
         """Return a function of the library, which checks the types of its arguments.

@@ -159,7 +159,7 @@ class Source:
             return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
         self.check_available(size)
         if self.count_remaining() is None and size > buffered + FIRST_CHUNK:
-            return np.frombuffer(self._read_chunks(size), element_type)  # A bytearray makes it writable.
+            return np.frombuffer(self._read_chunks(size), element_type)  # The view of a bytearray is writable.
         array = np.empty(count, element_type)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]

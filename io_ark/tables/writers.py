@@ -73,7 +73,7 @@ class ArchiveTarget:
         entry = self.entry
         if entry.is_broken:
             entry.raise_error()
-        entry.is_broken = True  # `with entry` would take 10% longer for a small entry.
+        entry.is_broken = True  # `with entry` would add 10% to the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:

@@ -265,7 +265,7 @@ def end_process(status: int) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":  # 128 + signal number.
+    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":  # The status is 128 + the signal.
         signal.signal(status - 128, signal.SIG_DFL)
         os.kill(os.getpid(), status - 128)
     os._exit(status)

@@ -102,7 +102,7 @@ def make_plan(job: Job) -> DumpPlan:
     if count == 0:
         raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
     max_utterances = job.options.shard_utterances
-    # Make an archive for each part of a job and for each GPU of this machine, so that none of them is idle.
+    # Make at least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
     min_shards = max(job.options.nj, job.options.part[1], gpu_count)
     shard_count = min(-(-count // max_utterances) if max_utterances else min_shards, count)

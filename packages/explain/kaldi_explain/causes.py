@@ -193,7 +193,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
-    search_count, fruitless_counts = 0, Counter[str]()  # The second counts searches in vain, by program.
+    search_count, fruitless_counts = 0, Counter[str]()  # Number of searches, and number without a cause per program.
     for wrong_result in wrong_results:
         program, cause = wrong_result.options["program"], None
         with contextlib.suppress(Exception):  # An error must not prevent the scorecard.

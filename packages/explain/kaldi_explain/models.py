@@ -299,7 +299,7 @@ class FeatureModel:
         cepstra = bands @ _make_cosines(count, bins)
         cepstra *= tables.compute_lifter(count, self.get("cepstral_lifter"))
         if self.get("htk_compat") and not self.get("use_energy"):
-            cepstra[:, 0] *= math.sqrt(2)  # HTK scales C0 by this factor, unlike Kaldi.
+            cepstra[:, 0] *= math.sqrt(2)  # HTK's C0 is larger than Kaldi's by this factor.
         if self.dct != "kaldi":
             cepstra[:, :1] *= math.sqrt(2)  # Now all cepstra have the factor sqrt(2 / bins), which "sum" replaces by 2.
             cepstra *= math.sqrt(2 * bins) if self.dct == "sum" else 1

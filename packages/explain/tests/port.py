@@ -38,13 +38,13 @@ def filters(kind: str, bins: int, points: int, rate: float, low: float, high: fl
         edges = convert_to_hertz(edges)
         if kind.startswith("snapped"):
             of = points + (kind == "snapped-more")
-            edges = np.floor(edges * of / rate + 1e-9) * rate / points  # 1e-9 hides rounding errors.
+            edges = np.floor(edges * of / rate + 1e-9) * rate / points  # 1e-9 keeps an edge on its bin.
     left, center, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     right = 2 * center - left if kind == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
     weights[~((at >= left) & (at <= right)) | ~np.isfinite(weights)] = 0
-    if kind == "snapped":  # If the right edge is on the center, the formula above gives 0 or NaN there.
+    if kind == "snapped":  # Unlike "snapped-more", keep a center that is on the right edge.
         weights[(at == center) & (left < right)] = 1
     if kind == "area":
         weights *= 2 / (right - left)

@@ -35,7 +35,7 @@ class NamedOptions:
     their_names: ClassVar[Mapping[str, str]] = SHORT_NAMES
     name_error: ClassVar[type[OptionError]] = OptionError
 
-    __signature__ = ConstructorSignature()  # Shows the options, not the arguments of __new__.
+    __signature__ = ConstructorSignature()  # help() then shows the options, not the arguments of __new__.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
