@@ -183,7 +183,7 @@ class ArrayBlock(Block):
 
     keys: bytes
     values: Array  # (numbers,): the elements of all arrays, back to back.
-    # (entries, 2) int64: rows and columns of each matrix, length and 0 of each vector, zeros for scalars
+    # (entries, 2) int64: rows and columns of each matrix, length and 0 of each vector, zeros for scalars.
     shapes: Integers
     dimensions: int = 2  # Number of dimensions: 2 for matrices, 1 for vectors, 0 for scalars.
 

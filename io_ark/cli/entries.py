@@ -48,7 +48,7 @@ def get_access(arguments: argparse.Namespace) -> Access:
 class StoredEntry:
     """Entry of a table, with the storage format and location of the object."""
 
-    key: str  # Empty for a single object, a line of a script file without a key, and an unreadable key.
+    key: str  # Key, or "" for a single object, a line of a script file without a key, and an unreadable key.
     where: str  # rxfilename of the object, such as `feats.ark:17`. It has no offset if the table is a pipe.
     stored: str  # Description of the storage format.
     value: Any = None  # The object, or its kind and shape (see InfoCodec). None if the object is unreadable.

@@ -125,7 +125,7 @@ def _read_binary_acceptor(source: Source) -> Acceptor:
     if not (0 <= state_count < INT32_MAX and -1 <= start < max(state_count, 0)):
         source.fail(f"invalid FST of {state_count} states with start state {start}; the file is damaged", at)
     is_aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
-    # State i has the elements bounds[i] to bounds[i + 1] - 1.
+    # The arcs and the final cost of state i are the elements bounds[i] to bounds[i + 1] - 1.
     bounds = _read_array(source, is_aligned, "<u4", state_count + 1).astype(np.int64)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any():
         source.fail("the arcs of an FST's states are not in order; the file is damaged", at)

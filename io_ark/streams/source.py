@@ -68,7 +68,7 @@ class Source:
         self.name = name
         self._window: Any = b""  # The bytes from offset _base on, as bytes, memoryview or mmap.
         self._at = 0  # Position of the next byte in the window.
-        self._end = 0  # Length of the window.
+        self._end = 0  # Length of the window in bytes.
         self._base = 0  # Offset of the window's first byte in the source.
 
     def tell(self) -> int:

@@ -541,7 +541,7 @@ def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
         return "iterator", None, True
     try:
         register = copyreg.dispatch_table.get(type(value))
-        state: Any = register(value) if register else value.__reduce_ex__(4)  # Pickle protocol 4.
+        state: Any = register(value) if register else value.__reduce_ex__(4)  # 4 is pickle's protocol.
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):

@@ -128,7 +128,7 @@ class RaggedGrids:
     """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
     bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` are the frames of utterance ``u``.
-    states: Indices  # (utterances,): number of pitches.
+    states: Indices  # (utterances,): number of pitches in the grid of each utterance.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
     other_scores: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.

@@ -328,7 +328,7 @@ class FilterTable:
         self._feature, self._device = (feature_class, options), device
         self._bank_indices: dict[float, int] = {}  # Maps VTLN factors to the indices of their banks.
         self._host: BandFilters | None = None  # All banks in host memory, or None before the first call.
-        self._filters: BandFilters | None = None  # The same banks on the device.
+        self._filters: BandFilters | None = None  # All banks in device memory.
         self._lock = threading.Lock()
 
     def find_banks(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:

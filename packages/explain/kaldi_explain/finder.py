@@ -145,7 +145,7 @@ class Finder:
         get_tolerance: Callable[[Attempt], float], budget: Budget, step: float = 0.0,
     ) -> None:  # fmt: skip
         self._sources, self._recording, self._get_tolerance, self.budget = sources, recording, get_tolerance, budget
-        self._unit = 1 / max(source.full_scale for source in sources)  # Scales the samples to -1 to 1.
+        self._unit = 1 / max(source.full_scale for source in sources)  # Factor that scales the samples to -1 to 1.
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
         self._plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         # Settled candidates by key. None stands for a candidate that cannot be compared with the array.

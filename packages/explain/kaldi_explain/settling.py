@@ -443,7 +443,7 @@ class Places:
 
     padding: list[str]  # Descriptions of rows of padding at the ends of the array.
     quiet: list[str]  # Descriptions of frames and columns that are too quiet to compare.
-    deviations: Deviations  # The other places, and verified reasons for their differences.
+    deviations: Deviations  # Remaining places that differ, and verified reasons for the differences.
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
