@@ -214,7 +214,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
                 descriptor, folder, was_changed = directories[identity]
                 is_changed = is_changed or was_changed
             directories[identity] = descriptor, folder, is_changed
-        # All jobs take locks in this order, so that no two jobs wait for each other.
+        # All jobs take locks in the order of device and inode, so that no two jobs wait for each other.
         for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
             if not _lock_counts.get(identity):
                 is_locked = True

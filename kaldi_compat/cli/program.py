@@ -163,7 +163,7 @@ class Program:
     def _run_and_report_errors(self, line: CommandLine[StandardOptions]) -> int:
         """Call the program's function, and return the exit status. Log any exception but ^C and a broken pipe."""
         try:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # kaldi_compat.programs set it for the imports.
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # kaldi_compat.programs has set SIG_DFL.
                 with contextlib.suppress(ValueError):  # Only the main thread may set a handler.
                     signal.signal(signal.SIGINT, signal.default_int_handler)
             with read_wave_files_as_kaldi():

@@ -143,7 +143,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         shift=options.window_shift,
         points=count_fft_points(options),
         dim=options.dim,
-        # Kaldi's PLP has a different floor under energies.
+        # Kaldi's PLP floors energies at the smallest normal float32 instead of the machine epsilon.
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
         window=tables.make_window(options.window_type, options.window_size, options.blackman_coeff),

@@ -89,7 +89,7 @@ class PitchConstants:
         cutoff = as_float32(options.lowpass_cutoff)
         half_width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))  # Half the filter's width in s.
         rate = as_float32(options.resample_frequency)
-        # The filters that interpolate the correlation extend by this time in seconds before and after a state's lag.
+        # The filters that interpolate the correlation extend by ``margin`` seconds before and after a state's lag.
         margin = options.upsample_filter_width / (2.0 * rate)
         first_lag = math.ceil(rate * (1.0 / as_float32(options.max_f0) - margin))
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))

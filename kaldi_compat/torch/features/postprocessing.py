@@ -116,7 +116,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 class _Filters(PostProcessing):
     """Base class of filters along time."""
 
-    _make_filters: ClassVar[Callable[..., Any]]  # Function of the options and the data type of the filters.
+    _make_filters: ClassVar[Callable[..., Any]]  # Function that makes filters from the options and a data type.
 
     def setup(self) -> None:
         """Compute the filters in single and in double precision."""

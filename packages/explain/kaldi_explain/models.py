@@ -238,7 +238,7 @@ class FeatureModel:
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
-            # By Parseval's theorem, this is the sum of the squares of the windowed samples.
+            # By Parseval's theorem, the power gives the sum of the squares of the windowed samples.
             energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
         return power, energies
 

@@ -172,7 +172,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     return np.pad(audio, (start_count, end_count), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
-Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate and the new rate in Hz.
+Resampler = Callable[[Floats, int, int], Any]  # Function of samples (T,), their rate and the new rate in Hz.
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
