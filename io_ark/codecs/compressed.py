@@ -366,7 +366,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     if stored_dtype is None or not space:
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote_or_end(format_name)}")
     if len(numbers) < _HEADER.size:
-        source.read(len(format_name) + 1 + _HEADER.size)  # This raises TruncatedError, as above.
+        source.read(len(format_name) + 1 + _HEADER.size)  # Missing bytes raise TruncatedError.
     _, _, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
         source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns; the file is damaged")

@@ -63,7 +63,7 @@ class Supervision(NamedTuple):
 
     weight: float  # Weight of the example in the objective function.
     num_sequences: int  # Number of sequences in the example.
-    frames_per_sequence: int  # Output frames per sequence.
+    frames_per_sequence: int  # Number of output frames per sequence.
     label_dim: int  # Number of pdfs. A label is a pdf plus 1.
     fsts: list[Acceptor]  # One acceptor for all sequences, or one per sequence for end-to-end training.
     end_to_end: bool  # True for end-to-end training.

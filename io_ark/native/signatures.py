@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_from_buffer(array))  # This takes a quarter of the time of the next line.
+        return ctypes.addressof(_from_buffer(array))  # `ctypes.data` would take four times as long.
     return array.ctypes.data
 
 

@@ -32,8 +32,8 @@ from kaldi_explain.work import charge_microseconds
 
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 COUNTS = ("num_ceps", "num_mel_bins")  # Options that a description names first, because they determine the columns.
-# Attributes that may differ from Kaldi's for kaldi-compat's engine to compute a model, because the engine supports them
-# or they are applied to the audio before it.
+# Attributes that may differ from Kaldi's in a model that kaldi-compat's engine computes. The engine supports them, or
+# they are applied to the audio first.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
 SMALLEST_ENERGY = 1e-300  # Replaces zero energies before a logarithm without a floor, to avoid infinity.
 Model = TypeVar("Model", bound="FeatureModel")
