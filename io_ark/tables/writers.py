@@ -25,7 +25,7 @@ from io_ark.tables.loader import name_key, resolve_codec
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
-# Bytes that a key of a table must not contain. Newlines are allowed here, because they separate the keys of a block.
+# Bytes that a key of a table must not contain. The pattern lacks newlines, which separate the keys of a block.
 _UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")
 # Minimum mean size in bytes of the arrays of a block that are written without a copy. Copying smaller arrays into one
 # buffer is faster than writing each of them.

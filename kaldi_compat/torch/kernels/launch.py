@@ -43,7 +43,7 @@ MAX_BANKS = 2048
 # Maximum number of samples of a row with 32-bit indices. Reflection at the ends of a row computes with twice its
 # length, which must be below 2^31 with a margin for frames beyond the ends.
 WIDE = 1 << 29
-# Tensors that captured CUDA graphs read at each replay. This list keeps them when the caches below drop them.
+# Tensors that captured CUDA graphs read at each replay. This list keeps the tensors when caches drop them.
 _captured: list[object] = []
 
 

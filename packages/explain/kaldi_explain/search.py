@@ -434,7 +434,7 @@ class Search:
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
                 loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
-                edge_count = 3 if mel == likely_shape else 2  # Fewer edges for the other shapes, to save time.
+                edge_count = 3 if mel == likely_shape else 2  # Unlikely shapes get fewer edges, to save time.
                 lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:edge_count]
                                for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
