@@ -107,7 +107,7 @@ class PitchOptions(BaseOptions):
     @property
     def window_size(self) -> int:
         """Number of resampled samples in a correlation window."""
-        # Kaldi computes this product in single precision, and divides it in double precision.
+        # Kaldi computes the product in single precision, and divides it in double precision.
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_length)) / 1000.0)
 
     @property
