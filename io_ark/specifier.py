@@ -36,13 +36,13 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 class Rspecifier(NamedTuple):
     """A parsed rspecifier, which names a table to read."""
 
-    kind: Literal["ark", "scp"]  # "ark" (an archive) or "scp" (a script file with the location of each object)
-    rxfilename: str  # name of the stream that contains the archive or script file
-    once: bool = False  # `o`: each key is looked up at most once
-    sorted: bool = False  # `s`: the keys of the table are sorted by their bytes
-    called_sorted: bool = False  # `cs`: keys are looked up in the order of their bytes
-    permissive: bool = False  # `p`: unreadable objects are treated as missing
-    background: bool = False  # `bg`: a thread reads ahead
+    kind: Literal["ark", "scp"]  # "ark" (an archive) or "scp" (a script file with the location of each object).
+    rxfilename: str  # Name of the stream that contains the archive or script file.
+    once: bool = False  # `o`: each key is looked up at most once.
+    sorted: bool = False  # `s`: the keys of the table are sorted by their bytes.
+    called_sorted: bool = False  # `cs`: keys are looked up in the order of their bytes.
+    permissive: bool = False  # `p`: unreadable objects are treated as missing.
+    background: bool = False  # `bg`: a thread reads ahead.
 
 
 class Wspecifier(NamedTuple):
@@ -51,37 +51,37 @@ class Wspecifier(NamedTuple):
     # "ark" (an archive), "both" (an archive, and a script file with the locations of its objects) or "scp" (an existing
     # script file that names the output file of each key)
     kind: Literal["ark", "scp", "both"]
-    archive: str = ""  # the archive's wxfilename ("" for kind "scp")
-    script: str = ""  # the script's file name ("" for kind "ark")
-    binary: bool = True  # `b` (default): binary format; `t`: text format
-    flush: bool = False  # `f`: flush after each object; `nf` (default): do not
-    permissive: bool = False  # `p`: skip keys that are not in the script file (kind "scp")
+    archive: str = ""  # The archive's wxfilename ("" for kind "scp").
+    script: str = ""  # The script's file name ("" for kind "ark").
+    binary: bool = True  # `b` (default): binary format; `t`: text format.
+    flush: bool = False  # `f`: flush after each object; `nf` (default): do not.
+    permissive: bool = False  # `p`: skip keys that are not in the script file (kind "scp").
 
 
 class Rxfilename(NamedTuple):
     """A parsed rxfilename: a "file" to read from ``offset`` on, "stdin", or the output of a command ("pipe")."""
 
     kind: Literal["file", "stdin", "pipe"]
-    path: str = ""  # path or URL of a "file"
-    offset: int | None = None  # offset of the object in a "file", in bytes; None for the start of the file
-    command: str = ""  # command of a "pipe", without the bar at its end
+    path: str = ""  # Path or URL of a "file".
+    offset: int | None = None  # Offset of the object in a "file", in bytes; None for the start of the file.
+    command: str = ""  # Command of a "pipe", without the bar at its end.
 
 
 class Wxfilename(NamedTuple):
     """A parsed wxfilename: a "file" to write, "stdout", or the input of a command ("pipe")."""
 
     kind: Literal["file", "stdout", "pipe"]
-    path: str = ""  # path or URL of a "file"
-    command: str = ""  # command of a "pipe", without the bar at its start
+    path: str = ""  # Path or URL of a "file".
+    command: str = ""  # Command of a "pipe", without the bar at its start.
 
 
 @dataclass(frozen=True)
 class Range:
     """Rows and columns of a matrix, or elements of a vector, that a range in brackets selects."""
 
-    rows: tuple[int, int] | None  # first and last row (element of a vector), both included; None: all
-    columns: tuple[int, int] | None  # first and last column, both included; None: all
-    text: str  # the range without brackets, as in the rxfilename, for messages
+    rows: tuple[int, int] | None  # First and last row (element of a vector), both included; None: all.
+    columns: tuple[int, int] | None  # First and last column, both included; None: all.
+    text: str  # The range without brackets, as in the rxfilename, for messages.
 
     def to_slices(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
         """Return the slices of rows and columns that the range selects.
@@ -247,7 +247,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
-    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # Also true for "".
+    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # The condition is also true for "".
         if text in ("", "-"):
             return Rxfilename("stdin")
         if text[0] == "|":

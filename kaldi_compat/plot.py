@@ -122,7 +122,7 @@ def show_pitch(
         )
     pitch_options = getattr(options, "options", options)
     if pitch_options is None and spectrogram is not None:
-        pitch_options = PitchOptions()  # For times in seconds, as on the axis of the spectrogram.
+        pitch_options = PitchOptions()  # The times are in seconds, as on the axis of the spectrogram.
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(

@@ -129,8 +129,8 @@ class PackedBlock(Block):
     """Block of entries in the binary format of an archive. It can be written, but its values cannot be read."""
 
     keys: bytes
-    data: Array  # (bytes,) uint8: the entries, with their keys
-    objects: Integers  # (entries,) int64: offset of each object, after its key
+    data: Array  # (bytes,) uint8: the entries, with their keys.
+    objects: Integers  # (entries,) int64: offset of each object, after its key.
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -148,8 +148,8 @@ class ObjectBlock(Block):
     """Block of entries of any kind. The values are created on access."""
 
     keys: bytes
-    read: Callable[[], Iterable[Any]]  # function that returns the values in the order of the keys
-    count: int  # number of entries
+    read: Callable[[], Iterable[Any]]  # Function that returns the values in the order of the keys.
+    count: int  # Number of entries.
     # (bytes,) uint8: the bytes of the entries in their archive. Empty for entries that do not come from an archive.
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
     # (entries,) int64: offset in `data` of the end of each entry. Empty if `data` is empty.
@@ -182,10 +182,10 @@ class ArrayBlock(Block):
     """Block of entries whose values are matrices, vectors or scalars of one type, joined in one array."""
 
     keys: bytes
-    values: Array  # (numbers,): the elements of all arrays, back to back
-    # (entries, 2) int64: rows and columns of each matrix, length and 0 of each vector, zeros for scalars
+    values: Array  # (numbers,): the elements of all arrays, back to back.
+    # (entries, 2) int64: rows and columns of each matrix, length and 0 of each vector, zeros for scalars.
     shapes: Integers
-    dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for scalars
+    dimensions: int = 2  # Number of dimensions: 2 for matrices, 1 for vectors, 0 for scalars.
 
     @classmethod
     def from_arrays(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
@@ -294,7 +294,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.decode_keys(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than the loop below.
+        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than cutting out each.
             yield from zip(self.decode_keys(), list(stacked), strict=True)
             return
         begin = 0

@@ -50,9 +50,9 @@ class PosteriorArrays(NamedTuple):
     [[(7, 0.5), (3, 0.25)], []]
     """
 
-    counts: npt.NDArray[np.int64]  # (frames,) int64: number of pairs of each frame
-    integers: npt.NDArray[np.int32]  # (pairs,) int32: the integers of all frames, back to back
-    weights: npt.NDArray[np.float32]  # (pairs,) float32: the weights of all frames, one for each integer
+    counts: npt.NDArray[np.int64]  # (frames,) int64: number of pairs of each frame.
+    integers: npt.NDArray[np.int32]  # (pairs,) int32: the integers of all frames, back to back.
+    weights: npt.NDArray[np.float32]  # (pairs,) float32: the weights of all frames, one for each integer.
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
@@ -79,8 +79,8 @@ class PosteriorBlock(Block):
     """Block of entries whose values are posteriors."""
 
     keys: bytes
-    frames: Integers  # (entries,): number of frames of each posterior
-    posteriors: PosteriorArrays  # the frames of all posteriors, back to back
+    frames: Integers  # (entries,): number of frames of each posterior.
+    posteriors: PosteriorArrays  # The frames of all posteriors, back to back.
     # (bytes,) uint8: the bytes of the entries in their archive. Empty for entries that do not come from an archive.
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
     # (entries,) int64: offset in `data` of the end of each entry. Empty if `data` is empty.

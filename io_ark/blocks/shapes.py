@@ -14,8 +14,8 @@ from io_ark.blocks.base import Array, ArrayBlock, Block, Integers, Mask, select_
 class ArrayInfo(NamedTuple):
     """Shape and dtype of an array, read from its header without loading the data."""
 
-    shape: tuple[int, ...]  # shape of the array that reading would return
-    dtype: np.dtype[Any]  # type of the elements of that array
+    shape: tuple[int, ...]  # Shape of the array that reading would return.
+    dtype: np.dtype[Any]  # Type of the elements of that array.
 
     @property
     def ndim(self) -> int:
@@ -33,8 +33,8 @@ class ShapeBlock(Block):
     """Block of entries whose values are the shapes of matrices. The numbers of the matrices were not read."""
 
     keys: bytes
-    shapes: Integers  # (entries, 2) int64: rows and columns of each matrix
-    dtype: np.dtype[Any]  # type of the elements of the matrices
+    shapes: Integers  # (entries, 2) int64: rows and columns of each matrix.
+    dtype: np.dtype[Any]  # Type of the elements of the matrices.
 
     def __len__(self) -> int:
         return len(self.shapes)

@@ -75,9 +75,9 @@ class WaveBlock(Block):
     keys: bytes
     # (samples,) int16: buffer of the samples of all entries. Entries need not be adjacent.
     samples: npt.NDArray[np.int16]
-    starts: Integers  # (entries,) int64: index of the first sample of each entry
-    lengths: Integers  # (entries,) int64: number of samples of each entry
-    rates: npt.NDArray[np.uint32]  # (entries,) uint32: sampling rate of each entry in Hz
+    starts: Integers  # (entries,) int64: index of the first sample of each entry.
+    lengths: Integers  # (entries,) int64: number of samples of each entry.
+    rates: npt.NDArray[np.uint32]  # (entries,) uint32: sampling rate of each entry in Hz.
     only_headers: bool = False  # True if the samples were not read. Values are then WaveInfo.
 
     @classmethod

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("ark: standard output is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints keys that are not UTF-8.
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Keys may not be UTF-8.
     status = 0  # Exit status if the user leaves the pager early.
     only_prints = True
     try:

@@ -117,7 +117,7 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
         if not _FLOATS.intersection(value):
             is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
         else:
-            is_stored = np.isfinite(parsed) or "n" in value.lower()  # Accepts "inf" and "nan", but not 1e999.
+            is_stored = np.isfinite(parsed) or "n" in value.lower()  # A number may be "inf" or "nan", but not 1e999.
     except ValueError:  # The value is not a number, or has more than 4,300 digits.
         return False
     return is_stored and set(value) <= _NUMBERS

@@ -61,7 +61,7 @@ class Comparison:
     compared_count: int = 0  # Number of pairs of entries with the same key.
     equal_count: int = 0  # Number of pairs without a difference.
     close_count: int = 0  # Number of pairs whose difference is within the tolerance.
-    differing: list[Difference] = field(default_factory=list)  # Larger differences, and errors of pairs.
+    differing: list[Difference] = field(default_factory=list)  # Differences above the tolerance, and errors.
     largest: Difference = field(default_factory=lambda: Difference(""))  # Largest difference between numbers.
 
 

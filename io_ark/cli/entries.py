@@ -48,7 +48,7 @@ def get_access(arguments: argparse.Namespace) -> Access:
 class StoredEntry:
     """Entry of a table, with the storage format and location of the object."""
 
-    key: str  # Empty for a single object, a line of a script file without a key, and an unreadable key.
+    key: str  # Key, or "" for a single object, a line of a script file without a key, and an unreadable key.
     where: str  # rxfilename of the object, such as `feats.ark:17`. It has no offset if the table is a pipe.
     stored: str  # Description of the storage format.
     value: Any = None  # The object, or its kind and shape (see InfoCodec). None if the object is unreadable.
@@ -203,7 +203,7 @@ def _iterate_script(
 def describe_storage(source: Source) -> str:
     """Describe the storage format of the object at the position of the source, such as "float32" or "text"."""
     head = source.peek(8)
-    if head[:3] == b"RIF":  # RIFF or RIFX.
+    if head[:3] == b"RIF":  # WAV files begin with RIFF, or with RIFX if they are big-endian.
         return "WAV"
     if head[:2] != b"\0B":
         return "text"

@@ -357,7 +357,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
 
         yield write_array
         text = json.dumps(header, ensure_ascii=False).encode()
-        text += b" " * (-len(text) % 8)  # Aligns the data to 8 bytes, as other writers do.
+        text += b" " * (-len(text) % 8)  # Spaces align the data to 8 bytes, as in files of safetensors.
         data.seek(0)
         with path.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)

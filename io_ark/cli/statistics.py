@@ -25,7 +25,7 @@ class Statistics:
     unreadable_count: int = 0  # Number of unreadable entries.
     storage_counts: Counter[str] = field(default_factory=Counter)  # Maps a storage format to the number of entries.
     lengths: list[int] = field(default_factory=list)  # Rows of matrices, elements of vectors, and samples of audio.
-    seconds: float = 0.0  # Total duration of audio.
+    seconds: float = 0.0  # Total duration of audio in seconds.
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
     def add_entry(self, entry: StoredEntry) -> None:

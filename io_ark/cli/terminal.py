@@ -35,7 +35,7 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-_PAGING: list[bool] = []  # Has an element while standard output goes to a pager.
+_PAGING: list[bool] = []  # The list has an element while standard output goes to a pager.
 
 
 @contextlib.contextmanager

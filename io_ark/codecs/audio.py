@@ -28,12 +28,12 @@ _FORMATS = (
     (rb"caff\0", "CAF", "sox FILE -t wav -b 16 - |"),
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
-_MAX_TAG_BYTES = 12  # Number of bytes that the patterns above examine.
+_MAX_TAG_BYTES = 12  # Number of bytes that the patterns of _FORMATS examine.
 # No wave file is larger, because its sizes have 32 bits. The limit stops reading from a command that never ends.
 MAX_AUDIO_BYTES = 1 << 32
 # The first block (STREAMINFO) has the sampling rate and the numbers of channels and samples before this byte offset.
 _FLAC_BYTES = 26
-_SPHERE_BYTES = 1024  # Usual length of the header.
+_SPHERE_BYTES = 1024  # Usual size of a SPHERE header.
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
 _CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
 

@@ -39,7 +39,8 @@ MAX_NUMBER_CHARACTERS = 400
 MAX_TOKEN_BYTES = 4096  # Maximum length of a token, so that other data is not searched to its end for a space.
 
 WHITE_SPACE = b" \t\n\v\f\r"
-_STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]  # Not checked for foreign formats, to save time.
+# Text that starts with one of these bytes is not checked for foreign formats, which saves time.
+_STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]
 _TOKEN = re.compile(rb"(\S{1,%d})\s" % MAX_TOKEN_BYTES)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

@@ -49,13 +49,13 @@ def align_numbers(array: Array) -> Array:
 class CompressionMethod(enum.IntEnum):
     """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``."""
 
-    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO
-    SPEECH_FEATURE = 2  # one byte, with a range for each column and a finer scale between its quartiles
-    TWO_BYTE_AUTO = 3  # two bytes, between the least and the greatest element
-    TWO_BYTE_SIGNED_INTEGER = 4  # two bytes, from -32768 to 32767
-    ONE_BYTE_AUTO = 5  # one byte, between the least and the greatest element
-    ONE_BYTE_UNSIGNED_INTEGER = 6  # one byte, from 0 to 255
-    ONE_BYTE_ZERO_ONE = 7  # one byte, from 0 to 1
+    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO.
+    SPEECH_FEATURE = 2  # One byte, with a range for each column and a finer scale between its quartiles.
+    TWO_BYTE_AUTO = 3  # Two bytes, between the least and the greatest element.
+    TWO_BYTE_SIGNED_INTEGER = 4  # Two bytes, from -32768 to 32767.
+    ONE_BYTE_AUTO = 5  # One byte, between the least and the greatest element.
+    ONE_BYTE_UNSIGNED_INTEGER = 6  # One byte, from 0 to 255.
+    ONE_BYTE_ZERO_ONE = 7  # One byte, from 0 to 1.
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
@@ -366,7 +366,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     if stored_dtype is None or not space:
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote_or_end(format_name)}")
     if len(numbers) < _HEADER.size:
-        source.read(len(format_name) + 1 + _HEADER.size)  # This raises TruncatedError, as above.
+        source.read(len(format_name) + 1 + _HEADER.size)  # Missing bytes raise TruncatedError.
     _, _, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
         source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns; the file is damaged")

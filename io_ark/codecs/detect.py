@@ -103,7 +103,7 @@ def _detect_integer_kind(source: Source) -> str:
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)
-    min_size = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
+    min_size = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Bytes of `count` integers and a token.
     for size in (min_size, *(window for window in _WINDOWS if window > min_size)):
         window = source.peek(size)
         kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])

@@ -38,12 +38,12 @@ _INFINITE = b"Infinity", b"-Infinity"  # Infinite costs, as OpenFst prints them.
 class Acceptor(NamedTuple):
     """A weighted acceptor. Its weights are costs (negative logarithms)."""
 
-    start: int  # start state, or -1 without states
-    final_costs: Array  # float32 of shape (states,): cost of ending in a state, infinite if it is not final
-    states: Array  # int32 of shape (arcs,): source state of each arc, ascending
-    labels: Array  # int32 of shape (arcs,): label of each arc
-    costs: Array  # float32 of shape (arcs,): cost of each arc
-    next_states: Array  # int32 of shape (arcs,): destination state of each arc
+    start: int  # Start state, or -1 without states.
+    final_costs: Array  # float32 of shape (states,): cost of ending in a state, infinite if it is not final.
+    states: Array  # int32 of shape (arcs,): source state of each arc, ascending.
+    labels: Array  # int32 of shape (arcs,): label of each arc.
+    costs: Array  # float32 of shape (arcs,): cost of each arc.
+    next_states: Array  # int32 of shape (arcs,): destination state of each arc.
 
 
 @register_kind("fst")
@@ -51,15 +51,15 @@ class Acceptor(NamedTuple):
 class Fst:
     """Graph that fills a file, such as ``HCLG.fst``: the fields of its header, and the bytes after the header."""
 
-    type: str  # type of the FST as OpenFst names it, such as `vector`, `const`, `ngram` or `olabel_lookahead`
-    arc_type: str  # type of the arcs, such as `standard`
-    version: int  # version of the file format of this FST type
-    flags: int  # bits of the header: 1 and 2 for symbol tables, 4 for aligned states and arcs
-    properties: int  # bits of OpenFst's known properties, such as sorted arcs
-    start: int  # start state, or -1 if there is none
-    num_states: int  # number of states, or -1 or 0 if the header lacks it
-    num_arcs: int  # number of arcs, or -1 or 0 if the header lacks it
-    data: bytes  # the bytes after the header: symbol tables, states and arcs
+    type: str  # Type of the FST as OpenFst names it, such as `vector`, `const`, `ngram` or `olabel_lookahead`.
+    arc_type: str  # Type of the arcs, such as `standard`.
+    version: int  # Version of the file format of this FST type.
+    flags: int  # Bits of the header: 1 and 2 for symbol tables, 4 for aligned states and arcs.
+    properties: int  # Bits of OpenFst's known properties, such as sorted arcs.
+    start: int  # Start state, or -1 if there is none.
+    num_states: int  # Number of states, or -1 or 0 if the header lacks it.
+    num_arcs: int  # Number of arcs, or -1 or 0 if the header lacks it.
+    data: bytes  # The bytes after the header: symbol tables, states and arcs.
 
     def __repr__(self) -> str:
         return f"Fst({self.type!r}, {self.arc_type!r}, num_states={self.num_states}, num_arcs={self.num_arcs})"
@@ -125,7 +125,7 @@ def _read_binary_acceptor(source: Source) -> Acceptor:
     if not (0 <= state_count < INT32_MAX and -1 <= start < max(state_count, 0)):
         source.fail(f"invalid FST of {state_count} states with start state {start}; the file is damaged", at)
     is_aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
-    # State i has the elements bounds[i] to bounds[i + 1] - 1.
+    # The arcs and the final cost of state i are the elements bounds[i] to bounds[i + 1] - 1.
     bounds = _read_array(source, is_aligned, "<u4", state_count + 1).astype(np.int64)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any():
         source.fail("the arcs of an FST's states are not in order; the file is damaged", at)

@@ -160,7 +160,7 @@ class IntVectorCodec(ArrayCodec):
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
-        # Not np.ascontiguousarray, which would return a single element as a view with the stride of its record.
+        # np.ascontiguousarray would return a single element as a view with the stride of its record.
         records = read_sized_records(source, self._layout, count, "a vector of integers")
         return np.array(records["value"])
 

@@ -46,45 +46,45 @@ _integers = PlainIntVectorCodec()
 class NnetIo(NamedTuple):
     """Input or output of a network in a training example."""
 
-    name: str  # name, such as `input`, `ivector` or `output`
-    indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
-    features: GeneralMatrix  # array, CompressedMatrix or SparseMatrix with the same number of rows
+    name: str  # Name, such as `input`, `ivector` or `output`.
+    indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row.
+    features: GeneralMatrix  # Array, CompressedMatrix or SparseMatrix with the same number of rows.
 
 
 @register_kind("nnet-example")
 class NnetExample(NamedTuple):
     """Training example of an nnet3 network."""
 
-    io: list[NnetIo]  # inputs and outputs
+    io: list[NnetIo]  # Inputs and outputs.
 
 
 class Supervision(NamedTuple):
     """Target of an output of a chain network, for sequences of equal length."""
 
-    weight: float  # weight of the example in the objective function
-    num_sequences: int  # number of sequences in the example
-    frames_per_sequence: int  # output frames per sequence
-    label_dim: int  # number of pdfs. A label is a pdf plus 1.
-    fsts: list[Acceptor]  # one acceptor for all sequences, or one per sequence for end-to-end training
-    end_to_end: bool  # True for end-to-end training
-    alignment_pdfs: Array  # int32 of shape (frames,): the pdf of each frame, or empty
+    weight: float  # Weight of the example in the objective function.
+    num_sequences: int  # Number of sequences in the example.
+    frames_per_sequence: int  # Number of output frames per sequence.
+    label_dim: int  # Number of pdfs. A label is a pdf plus 1.
+    fsts: list[Acceptor]  # One acceptor for all sequences, or one per sequence for end-to-end training.
+    end_to_end: bool  # True for end-to-end training.
+    alignment_pdfs: Array  # int32 of shape (frames,): the pdf of each frame, or empty.
 
 
 class ChainOutput(NamedTuple):
     """Output of a chain network in a training example, with its target."""
 
-    name: str  # name of the output in the network, usually `output`
-    indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
-    supervision: Supervision  # target of the output
-    deriv_weights: Array  # float32 of shape (rows,): weight of the derivative of each row, or empty
+    name: str  # Name of the output in the network, usually `output`.
+    indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row.
+    supervision: Supervision  # Target of the output.
+    deriv_weights: Array  # float32 of shape (rows,): weight of the derivative of each row, or empty.
 
 
 @register_kind("nnet-chain-example")
 class NnetChainExample(NamedTuple):
     """Training example of a chain network."""
 
-    inputs: list[NnetIo]  # inputs of the network
-    outputs: list[ChainOutput]  # outputs of the network, with their targets
+    inputs: list[NnetIo]  # Inputs of the network.
+    outputs: list[ChainOutput]  # Outputs of the network, with their targets.
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
@@ -139,7 +139,7 @@ def _read_complete_indexes(source: Source, limit: int) -> Array:
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
     if source.read(1)[0] != _COMPLETE_MARK:
         source.fail("an index is neither a step in time nor complete; the example is damaged", source.tell() - 1)
-    return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size byte.
+    return np.array([[read_int32(source, True) for _ in range(3)]])  # A wrong size byte is a FormatError.
 
 
 def _count_leading_true(values: npt.NDArray[np.bool_]) -> int:

@@ -80,7 +80,7 @@ class PackedMatrixCodec(ArrayCodec):
     def _read_triangle_text(self, source: Source) -> tuple[Array, int]:
         """Read a lower triangle in text. Return its numbers row by row, and the number of rows."""
         text, at = read_bracketed_text(source, "packed matrix")
-        if b";" in text:  # parse_rows would accept it as the end of a row.
+        if b";" in text:  # parse_rows would accept a semicolon as the end of a row.
             source.fail("a packed matrix in text: expected a number, found ';'", at + text.index(b";"))
         values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))

@@ -43,10 +43,10 @@ _NESTED = ("posterior", "int-vector-vector")  # Layouts of lists of lists.
 class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
-    data: Any  # bytes-like object that contains the bytes
-    begin: int  # offset of the first byte to scan
-    end: int  # offset after the last byte to scan
-    max_object_bytes: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
+    data: Any  # Bytes-like object that contains the bytes.
+    begin: int  # Offset of the first byte to scan.
+    end: int  # Offset after the last byte to scan.
+    max_object_bytes: int  # Maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def view_bytes(self) -> npt.NDArray[np.uint8]:
         """Return a view of the bytes to scan as an array of shape (bytes,)."""
@@ -57,7 +57,7 @@ class Scanned(NamedTuple):
     """Entries that were read from a window."""
 
     block: Block
-    size: int  # bytes from the start of the first entry to the end of the last entry
+    size: int  # Bytes from the start of the first entry to the end of the last entry.
 
 
 class Scan(Protocol):
@@ -90,9 +90,9 @@ class Scan(Protocol):
 class _Numbers(NamedTuple):
     """Result of a scan in C."""
 
-    shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects
-    values: npt.NDArray[np.uint8]  # the bytes of all numbers
-    list_lengths: Integers  # (lists,): number of integers and floats in each inner list of all entries
+    shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects.
+    values: npt.NDArray[np.uint8]  # The bytes of all numbers.
+    list_lengths: Integers  # (lists,): number of integers and floats in each inner list of all entries.
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
         """Return a view of the numbers of all objects as an array of type ``dtype``, shape (numbers,)."""

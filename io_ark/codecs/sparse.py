@@ -35,9 +35,9 @@ Array = npt.NDArray[Any]
 class SparseVector(NamedTuple):
     """Vector of which only some elements are stored. Elements that are not stored are zero."""
 
-    dim: int  # number of elements
-    indices: Array  # indices of the stored elements: int32, ascending
-    values: Array  # values of the stored elements: float32
+    dim: int  # Number of elements.
+    indices: Array  # Indices of the stored elements: int32, ascending.
+    values: Array  # Values of the stored elements: float32.
 
     @classmethod
     def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
@@ -68,7 +68,7 @@ class SparseVector(NamedTuple):
 class SparseMatrix(NamedTuple):
     """Matrix whose rows are sparse vectors."""
 
-    rows: Sequence[SparseVector]  # sparse vectors of equal dimension
+    rows: Sequence[SparseVector]  # Sparse vectors of equal dimension.
 
     @classmethod
     def from_array(cls, matrix: npt.ArrayLike) -> SparseMatrix:

@@ -111,10 +111,10 @@ class Chunks:
 class _Header(NamedTuple):
     """Header of a wave file."""
 
-    info: WaveInfo  # sampling rate, number of channels and size of the samples
-    block_bytes: int  # number of bytes of one sample of all channels
-    is_counted: bool  # True if the number of samples follows from the number of bytes
-    foreign_chunk: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
+    info: WaveInfo  # Sampling rate, number of channels and size of the samples.
+    block_bytes: int  # Number of bytes of one sample of all channels.
+    is_counted: bool  # True if the number of samples follows from the number of bytes.
+    foreign_chunk: bytes  # Content of the format chunk if the samples are not 16-bit linear, otherwise empty.
 
     def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
         """Return the bytes of a WAV file with the format chunk ``foreign_chunk`` and the encoded samples ``data``."""

@@ -294,7 +294,7 @@ def measure_recordings(
         endless_errors = dict(find_endless_entries(path, missing_names))
         if errors is None and endless_errors:
             raise next(iter(endless_errors.values()))
-        codec: Any = _make_wave_info_codec(counts_samples)  # Any, because load_scp declares only names of codecs.
+        codec: Any = _make_wave_info_codec(counts_samples)  # load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing_names):
             if (key := decode_key(name)) not in recordings:

@@ -32,7 +32,7 @@ MEASURED_FILES = ("utt2dur", "utt2num_frames")
 # Files that can be computed from other files, so that a key with two values causes only a warning.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
-_LINE_END_RETURN = re.compile(rb"\r(?=\n|\Z)")  # The last line of a file may lack its newline.
+_LINE_END_RETURN = re.compile(rb"\r(?=\n|\Z)")  # A line ends at a newline or at the end of the file.
 _RETURN = "ends with a carriage return: remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
 _EMPTY = "is empty: remove the file, or make the file again"

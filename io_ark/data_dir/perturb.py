@@ -419,7 +419,7 @@ def change_recordings(
     Raises:
         DataDirError: a line cannot be changed.
     """
-    first_blank = 0  # Number of the first blank line; 0 if there was none so far.
+    first_blank = 0  # Number of the first blank line; 0 before a blank line.
     for lines_before, chunk in number_chunks(read_chunks(path)):
         if not first_blank and (changed_chunk := change_chunk(chunk)):
             yield changed_chunk

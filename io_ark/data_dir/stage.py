@@ -196,7 +196,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
         DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # By device and inode: descriptor, path, `change`.
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Maps device and inode to descriptor, path, change.
     counted_identities: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
@@ -214,7 +214,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
                 descriptor, folder, was_changed = directories[identity]
                 is_changed = is_changed or was_changed
             directories[identity] = descriptor, folder, is_changed
-        # All jobs take locks in this order, so that no two jobs wait for each other.
+        # All jobs take locks in the order of device and inode, so that no two jobs wait for each other.
         for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
             if not _lock_counts.get(identity):
                 is_locked = True

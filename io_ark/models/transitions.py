@@ -290,4 +290,4 @@ class TransitionModel:
                 "a log-probability of the transition model is positive or not finite: "
                 "use the logarithms of probabilities"
             )
-        self.non_self_loop_log_probs()  # Logs the warning about self-loops that Kaldi logs whenever it reads a model.
+        self.non_self_loop_log_probs()  # This logs the warning about self-loops that Kaldi logs for a model.

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_from_buffer(array))  # This takes a quarter of the time of the next line.
+        return ctypes.addressof(_from_buffer(array))  # `ctypes.data` would take four times as long.
     return array.ctypes.data
 
 
@@ -108,8 +108,8 @@ class Structure:
         address, pointer: the address of ``fields``, as a number and for ctypes.
     """
 
-    _kind: ClassVar[Any]  # class of ``fields``, a subclass of ctypes.Structure
-    _dtypes: ClassVar[Mapping[str, Any]]  # maps the name of a pointer field to the type of its array
+    _kind: ClassVar[Any]  # Class of ``fields``, a subclass of ctypes.Structure.
+    _dtypes: ClassVar[Mapping[str, Any]]  # Maps the name of a pointer field to the type of its array.
 
     def __init__(self, *sources: Any, **values: Any) -> None:
         self.fields = self._kind()
@@ -198,7 +198,7 @@ class Signatures:
 
         return add_twin
 
-    # Created once, because setting the argument types of a function while another thread calls it crashes.
+    # A function is created once, because setting its argument types while another thread calls it crashes.
     @functools.cache  # noqa: B019 (one object per package lives as long as the process)
     def get_function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
         """Return a function of the library, which checks the types of its arguments.

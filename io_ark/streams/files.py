@@ -21,7 +21,7 @@ from io_ark.streams.source import FileSource, MapSource, Source
 from io_ark.streams.system import OPEN_FLAGS
 
 MAX_OPEN_FILES = 64  # Maximum number of files that a cache keeps open for lookups in any order.
-# Maximum for reading in file order. It is lower, because files are then used one after another, and rarely again.
+# Maximum number of open files for reading in file order, in which a file is rarely used again later.
 MAX_OPEN_FILES_SEQUENTIAL = 16
 _MAX_FILE_BYTES = 1 << 62  # No file is larger. Some file systems report 2**63 - 1 as the end of a directory.
 Opened = TypeVar("Opened")

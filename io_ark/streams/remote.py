@@ -411,7 +411,7 @@ class RemoteFile:
             except Exception as error:  # Each protocol has its own exceptions.
                 if isinstance(error.__cause__, NetworkRefusedError):
                     raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
-                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # IfMatch failed.
+                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # If-Match has failed.
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
                     attempts = "" if attempt == 1 else f" ({attempt} attempts)"

@@ -68,7 +68,7 @@ class Source:
         self.name = name
         self._window: Any = b""  # The bytes from offset _base on, as bytes, memoryview or mmap.
         self._at = 0  # Position of the next byte in the window.
-        self._end = 0  # Length of the window.
+        self._end = 0  # Length of the window in bytes.
         self._base = 0  # Offset of the window's first byte in the source.
 
     def tell(self) -> int:
@@ -159,7 +159,7 @@ class Source:
             return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
         self.check_available(size)
         if self.count_remaining() is None and size > buffered + FIRST_CHUNK:
-            return np.frombuffer(self._read_chunks(size), element_type)  # Writable, as a view of a bytearray.
+            return np.frombuffer(self._read_chunks(size), element_type)  # The view of a bytearray is writable.
         array = np.empty(count, element_type)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
@@ -476,7 +476,7 @@ class FileSource(StreamSource):
         ahead: True to read bytes after an object in the same call, because the next object will probably be read.
     """
 
-    _bytes_after_jump = HEADER_WINDOW  # Raised to SMALL_WINDOW once a small object needs more.
+    _bytes_after_jump = HEADER_WINDOW  # Becomes SMALL_WINDOW once a small object needs more bytes.
     _window_bytes = 2 * SMALL_WINDOW
     _is_successive = False  # True while successive objects are read with `take`, which then reads more bytes at once.
 

@@ -153,7 +153,7 @@ def _is_abandoned(temporary: Path, include_own: bool) -> bool:
     The processes of other machines are unknown, so their files count as abandoned after a day without a write. Return
     False if such a file has disappeared.
     """
-    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # Written by choose_temporary_name.
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # choose_temporary_name joins the fields.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
         return include_own if int(pid) == os.getpid() else not _is_running(int(pid))

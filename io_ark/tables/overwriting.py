@@ -26,7 +26,7 @@ from io_ark.specifier import (
 # only if it has the name of an output, because looking up a million files would take longer than the job.
 MAX_COMPARED_LINES = 1000
 
-Identity = tuple[int, int]  # device and inode of a file
+Identity = tuple[int, int]  # Device and inode of a file.
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:

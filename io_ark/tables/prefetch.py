@@ -17,7 +17,7 @@ Item = Any  # A key and a value, or a block of entries.
 # Maximum number of objects read ahead. While one object is in use and one is ready, reading overlaps with computing.
 MAX_READ_AHEAD = 2
 JOIN_SECONDS = 5.0  # Maximum time to wait for the end of the thread.
-JOIN_SECONDS_INTERRUPTED = 0.1  # The same after a KeyboardInterrupt, when the program should end at once.
+JOIN_SECONDS_INTERRUPTED = 0.1  # Maximum time after a KeyboardInterrupt, when the program should end at once.
 
 
 class ReadAhead(Iterator[Item]):

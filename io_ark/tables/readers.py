@@ -95,7 +95,7 @@ class WholeReads(Iterator[Any]):
             self.raise_failure()
 
     def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error_type is None or error_type is GeneratorExit:  # GeneratorExit: the user has stopped reading.
+        if error_type is None or error_type is GeneratorExit:  # A GeneratorExit shows that the user has stopped.
             self._is_over = True
         else:
             self.record_failure(error)

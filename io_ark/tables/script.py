@@ -360,7 +360,7 @@ class Script(Mapping[str, str]):
         the number of lines before ``begin``.
         """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        low_offsets = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
+        low_offsets = np.flatnonzero(chunk <= 32)  # Few bytes match, so fewer bytes are looked up in _WHITE.
         is_white = _WHITE[chunk[low_offsets]]
         white_offsets = low_offsets[is_white]
         newlines = np.flatnonzero(chunk[white_offsets] == _NEWLINE)
@@ -422,7 +422,7 @@ class Script(Mapping[str, str]):
         """
         try:
             encoded_key = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # Not a string, or a string that no bytes decode to.
+        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or no bytes decode to it.
             return None
         line = self._find_line(encoded_key)
         if line is None:

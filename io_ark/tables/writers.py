@@ -25,7 +25,7 @@ from io_ark.tables.loader import name_key, resolve_codec
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
-# Bytes that a key of a table must not contain. Newlines are allowed here, because they separate the keys of a block.
+# Bytes that a key of a table must not contain. The pattern lacks newlines, which separate the keys of a block.
 _UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")
 # Minimum mean size in bytes of the arrays of a block that are written without a copy. Copying smaller arrays into one
 # buffer is faster than writing each of them.
@@ -73,7 +73,7 @@ class ArchiveTarget:
         entry = self.entry
         if entry.is_broken:
             entry.raise_error()
-        entry.is_broken = True  # Not `with entry`, which takes 10% of the time of a small entry.
+        entry.is_broken = True  # `with entry` would add 10% to the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:

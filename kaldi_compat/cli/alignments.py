@@ -95,7 +95,7 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     unique_pairs, first_indices, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(unique_pairs), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
-    insertion_order = np.argsort(first_indices)  # Sorts by frame, then by order of insertion.
+    insertion_order = np.argsort(first_indices)  # Order by frame and then by insertion.
     frames, integers = np.divmod(unique_pairs[insertion_order], 1 << 32)
     counts = np.bincount(frames, minlength=len(posteriors.counts))
     order = insertion_order[order_keys_by_hash(integers, frames, counts)]

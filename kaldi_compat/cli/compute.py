@@ -148,7 +148,7 @@ def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) ->
     """Convert features to HTK format. As in Kaldi, the sample period is 10 ms, or a spectrogram's frame shift."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
-        period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.
+        period = int(np.float32(options.frame_shift) * np.float32(10_000))  # One millisecond has 10,000 units.
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
 
 

@@ -22,7 +22,7 @@ from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
 WRITE_FLAGS = TRUNCATING_FLAGS & ~os.O_TRUNC
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Lets open() refuse a symbolic link. Windows has no such flag.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # With this flag, open() refuses a symbolic link. Windows lacks the flag.
 Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 

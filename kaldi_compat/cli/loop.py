@@ -221,14 +221,14 @@ def stack_vectors(block: ArrayBlock) -> Vector:
     """Return the vectors of a block as one array, (entries, length). Raise Skip if they differ in length."""
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
-        raise Skip  # Asks the caller to split the block.
+        raise Skip  # An empty Skip asks the caller to split the block.
     return block.values.reshape(len(block), length)
 
 
 def require_one_entry(block: Block, value: Any) -> Any:
     """Return ``value``. Raise Skip if the block has several entries, so that the caller splits the block."""
     if len(block) > 1:
-        raise Skip  # Asks the caller to split the block.
+        raise Skip  # An empty Skip asks the caller to split the block.
     return value
 
 

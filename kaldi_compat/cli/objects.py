@@ -44,7 +44,7 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
     if isinstance(block, WaveBlock):
         return block
     if len(block) > 1:
-        raise Skip  # Asks the caller to split the block.
+        raise Skip  # An empty Skip asks the caller to split the block.
     (wave,) = list_waves(block)
     if channel < 0 and len(wave.samples) > 1:
         logger.warning(

@@ -121,6 +121,6 @@ def paste_columns(
             have different numbers of columns.
     """
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in tables):
-        raise Skip  # Asks the caller to split the block.
+        raise Skip  # An empty Skip asks the caller to split the block.
     lengths = find_common_lengths(tables, tolerance, keys)
     return np.concatenate([join_arrays(matrices, lengths) for matrices in tables], axis=1), np.array(lengths)

@@ -163,7 +163,7 @@ class Program:
     def _run_and_report_errors(self, line: CommandLine[StandardOptions]) -> int:
         """Call the program's function, and return the exit status. Log any exception but ^C and a broken pipe."""
         try:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # Set for the imports by kaldi_compat/programs.
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # kaldi_compat.programs has set SIG_DFL.
                 with contextlib.suppress(ValueError):  # Only the main thread may set a handler.
                     signal.signal(signal.SIGINT, signal.default_int_handler)
             with read_wave_files_as_kaldi():
@@ -265,7 +265,7 @@ def end_process(status: int) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":  # 128 + the signal's number.
+    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":  # The status is 128 + the signal.
         signal.signal(status - 128, signal.SIG_DFL)
         os.kill(os.getpid(), status - 128)
     os._exit(status)

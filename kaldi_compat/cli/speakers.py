@@ -20,7 +20,7 @@ from kaldi_compat.errors import FeatureError, OptionError
 
 Find = Callable[[Sequence[str]], Iterable[Any]]
 _TRIALS_PER_BLOCK = 1024  # Number of trials that are scored together, so that their vectors fit into the cache.
-_AFTER_ERROR = object()  # Stands for the values after an error, which are not looked up.
+_AFTER_ERROR = object()  # Marker for the values after an error, which are not looked up.
 
 
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:

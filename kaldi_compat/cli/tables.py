@@ -81,10 +81,10 @@ class Tables(ExitStack):
         """Return an iterator over ``function(item)``, in order. With a second core, threads compute the results."""
         if not has_second_core():
             return map(function, items)
-        from concurrent.futures import ThreadPoolExecutor  # This import is slow.
+        from concurrent.futures import ThreadPoolExecutor  # An import at the top would delay every program.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
-        all_started = Barrier(THREADS)  # Lets the pool start all threads now, so that an error occurs here.
+        all_started = Barrier(THREADS)  # All threads start now, so that an error occurs here.
         try:
             for _ in range(THREADS):
                 pool.submit(all_started.wait)
@@ -211,7 +211,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         if self.allows_one_lookup:
             if len(keys) > 1:
-                raise Skip  # Asks the caller to look up one key at a time.
+                raise Skip  # An empty Skip asks the caller to look up one key at a time.
             return [self.get(key) for key in keys]
         try:
             return [self._values_by_key[key] for key in keys]

@@ -43,8 +43,8 @@ class CommandGroup:
     """Process group of the shell commands that this process starts."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # Reentrant, because a signal handler may interrupt a thread that holds it.
-        self._guardian = 0  # Process id of the guardian, and id of the process group; 0 without a guardian.
+        self._lock = threading.RLock()  # A signal handler may interrupt a thread that holds the lock.
+        self._guardian = 0  # Process ID of the guardian, and ID of the process group; 0 without a guardian.
         self._lifeline = -1  # Descriptor of the writing end of the pipe that the guardian reads.
         self._ended = False
 

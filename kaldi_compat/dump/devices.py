@@ -13,7 +13,7 @@ from kaldi_compat.dump.options import CPU
 # Maximum number of cuFFT plans that torch caches on a device. Torch makes a plan for each shape of its input, and a
 # plan may need much device memory.
 MAX_FFT_PLANS = 16
-MAX_SUMMARY_CHARACTERS = 200  # CUDA's error messages continue with general advice about debugging.
+MAX_SUMMARY_CHARACTERS = 200  # CUDA's messages are cut here, because general advice about debugging follows.
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")

@@ -30,7 +30,7 @@ class Encoder:
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
         self.trial = trial
         self.matrix_codec, self.integer_codec = codec("matrix"), codec("int-vector")
-        self.method = options.compression_method if options.compress else None  # None for no compression.
+        self.method = options.compression_method if options.compress else None  # None if features are not compressed.
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:

@@ -32,7 +32,7 @@ class DeviceComputer:
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
-        self.tolerance = job.options.paste_length_tolerance  # In frames.
+        self.tolerance = job.options.paste_length_tolerance  # Accepted difference of the lengths, in frames.
         self.pitch = PitchComputer(job, plan) if job.with_pitch else None
         self.spectral = make_spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None

@@ -261,7 +261,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     return Trial(
         outputs,
         batching,
-        frame_shift=float(f"{shift or 0.0:.5g}"),  # Rounded, because it may be an estimate.
+        frame_shift=float(f"{shift or 0.0:.5g}"),  # The shift is rounded, because it may be an estimate.
         threads=threads,
         shortest=len(audio[shortest_index]),
         digests=digests.parts,
@@ -392,7 +392,7 @@ def _describe_difference(
             raise
         return f"fails ({_describe_error(error)})"
     tolerance = TOLERANCE if model.options.dtype == "float32" else HALF_PRECISION_TOLERANCE
-    largest = np.max(differences)  # Unlike Python's max, this is NaN, and thus refused below, if a difference is NaN.
+    largest = np.max(differences)  # Unlike Python's max, NumPy's returns NaN if a difference is NaN.
     return None if largest <= tolerance else f"differs by {largest:.1e} of the largest value"
 
 

@@ -191,7 +191,7 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.outer:
-            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # The depth of the object.
+            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # Index of the value.
         if len(self.outer) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report_opaque(path, value, "nested too deeply" if len(self.outer) >= MAX_DEPTH else "too large")
         self.outer[key] = None
@@ -343,7 +343,7 @@ class _Walk:
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None
-        # Sorted, because calls may delete attributes and set them again in another order.
+        # The state is sorted, because calls may delete attributes and set them again in another order.
         state = dict(sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0])))
         for name in [name for base in kind.__mro__ for name in _list_slots(base)]:
             with contextlib.suppress(AttributeError):  # The slot is not set.
@@ -541,7 +541,7 @@ def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
         return "iterator", None, True
     try:
         register = copyreg.dispatch_table.get(type(value))
-        state: Any = register(value) if register else value.__reduce_ex__(4)  # Protocol 4 of pickle.
+        state: Any = register(value) if register else value.__reduce_ex__(4)  # 4 is pickle's protocol.
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):

@@ -310,7 +310,7 @@ class Scope(NamedTuple):
     """The jobs in which options have an effect. A source may use further options (``list_used_options``)."""
 
     options: tuple[str, ...]  # Names of the options.
-    text: str  # Completes the sentence "it applies only to ...".
+    text: str  # End of the sentence "it applies only to ...".
     includes: Callable[[Job], bool] = lambda job: False  # True for a job in which all of them have an effect.
 
 

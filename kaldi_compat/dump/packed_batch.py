@@ -49,7 +49,7 @@ class Part:
     samples: Samples  # Array (samples,) with the samples of all utterances.
     starts: Integers  # (utterances,): index in ``samples`` of each utterance's first sample.
     lengths: Integers  # (utterances,): number of samples of each utterance.
-    warps: list[float]  # VTLN factor of each utterance.
+    warps: list[float]  # VTLN warp factor of each utterance.
 
     @property
     def place(self) -> OnGrid | None:
@@ -93,7 +93,7 @@ def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: boo
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
     counts = count_frames(lengths, size, shift, options.snip_edges)
-    # Samples that the frames of each utterance need. Without snip_edges, frames extend beyond the utterance.
+    # Number of samples that the frames of each utterance need. Without snip_edges, frames extend beyond the utterance.
     spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
     steps = -(-spans // shift)  # Frames from an utterance's first frame to the first frame of the next utterance.
     # Runs of consecutive utterances whose samples are not copied on the host: index of the first utterance, index after

@@ -39,7 +39,7 @@ DECISIVE = (
     "engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "network", "speeds",
     "processor", "preset", "module", "layers", "pool", "dtype", "compile",
 )  # fmt: skip
-MAX_KEY_BYTES = 4096  # Far longer than a file name (255 bytes). A longer key is probably an error in the file.
+MAX_KEY_BYTES = 4096  # A longer key is probably an error in the file. File names have up to 255 bytes.
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _BOM = b"\xef\xbb\xbf"
 
@@ -102,7 +102,7 @@ def make_plan(job: Job) -> DumpPlan:
     if count == 0:
         raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
     max_utterances = job.options.shard_utterances
-    # At least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
+    # Make at least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
     min_shards = max(job.options.nj, job.options.part[1], gpu_count)
     shard_count = min(-(-count // max_utterances) if max_utterances else min_shards, count)

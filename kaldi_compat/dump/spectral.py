@@ -112,7 +112,7 @@ def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
     group_samples = 0
     for audio in batch:
         is_single = isinstance(audio.block, WaveBlock) and len(audio) == 1
-        samples = audio.nbytes // 2  # Number of samples of 2 bytes.
+        samples = audio.nbytes // 2  # A sample has 2 bytes.
         fits = is_single and group_samples + samples <= MAX_GROUP_SAMPLES
         if group and not (fits and audio.index == group[-1].index + 1):
             yield _join_audio(group)

@@ -113,12 +113,12 @@ class PackedComputer(SpectralComputer):
         starts, lengths = channel.starts, channel.lengths
         try:
             extractor.check_rates(channel)
-            if (rate := float(channel.rates[0])) != options.sample_frequency:  # Only in a block of one utterance.
+            if (rate := float(channel.rates[0])) != options.sample_frequency:  # Such a block has one utterance.
                 utterance: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
                 samples = resample_waveform(utterance, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._accepted_warps:
-                self.module._get_filter_bank(warp)  # Raises an error for a factor that moves bands out of their range.
+                self.module._get_filter_bank(warp)  # A factor that moves bands out of their range is an error.
                 self._accepted_warps.add(warp)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {audio.block.decode_keys()[0]}: {error}") from error

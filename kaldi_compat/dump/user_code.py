@@ -17,8 +17,8 @@ STANDARD_STREAMS = (0, 1, 2)
 CLOSED_FILES = 253  # Exit status of a supervised job whose files were closed by user code.
 PR_SET_PDEATHSIG = 1  # Option of prctl() to receive a signal when the parent ends (linux/prctl.h).
 
-_supervised: list[int] = []  # Process id of this job if a parent process supervises it; otherwise empty.
-_owner: list[tuple[int, str]] = []  # Process id of a supervised job or of a worker, and name of the extractor.
+_supervised: list[int] = []  # Process ID of this job if a parent process supervises it; otherwise empty.
+_owner: list[tuple[int, str]] = []  # Process ID of a supervised job or of a worker, and name of the extractor.
 
 
 class Interrupted(KeyboardInterrupt):
@@ -153,7 +153,7 @@ def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object
         the status of the job. This function returns only in the child: the parent exits with the status, or with 255.
     """
     reading_end, writing_end = os.pipe()
-    token = os.urandom(16)  # Distinguishes the status from bytes that user code writes to the pipe.
+    token = os.urandom(16)  # The token tells the status from bytes that user code writes to the pipe.
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading_end)

@@ -70,7 +70,7 @@ def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, 
         rows=batch.rows,
         warp=batch.warps,
         seeds=batch.seeds,
-        type=batch.samples.dtype == np.float32,  # 1 for float32, 0 for int16.
+        type=batch.samples.dtype == np.float32,  # Type of the samples: 1 for float32, 0 for int16.
     )
     # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
     # one of the results.
@@ -99,7 +99,7 @@ class ChunkCall:
             first=self._first,
             rows=self._rows,
             warp=np.zeros(1, np.int32),
-            type=1,  # float32
+            type=1,  # The samples are float32.
         )
         self._function = native.get_function("spectral_features", takes_addresses=True)
         # Memory for the results of several calls, its address, and the number of its rows that hold results.

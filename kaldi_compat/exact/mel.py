@@ -54,7 +54,7 @@ class VtlnWarp:
     high: np.float32  # Upper edge of the mel filters in Hz.
     lower_cutoff: np.float32  # The lower inflection point is this frequency in Hz times max(1, factor).
     upper_cutoff: np.float32  # The upper inflection point is this frequency in Hz times min(1, factor).
-    factor: np.float32  # VTLN factor.
+    factor: np.float32  # VTLN warp factor.
 
     def __call__(self, frequency: Floats) -> Floats:
         """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies outside of ``low`` to ``high`` stay unchanged.

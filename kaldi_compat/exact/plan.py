@@ -132,7 +132,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix = tables.compute_inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
         lifter = tables.compute_lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
-        compute_mel_table(options, 1.0)  # Raises an error for invalid mel options now, not when audio arrives.
+        compute_mel_table(options, 1.0)  # Invalid mel options raise an error now, not when audio arrives.
     # Options that have the name of an attribute of the plan are copied to the plan.
     plan_names = {field.name for field in dataclasses.fields(Plan)}
     shared_names = plan_names & {field.name for field in dataclasses.fields(options)}
@@ -143,7 +143,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         shift=options.window_shift,
         points=count_fft_points(options),
         dim=options.dim,
-        # Kaldi's PLP has a different floor under energies.
+        # Kaldi's PLP floors energies at the smallest normal float32 instead of the machine epsilon.
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
         window=tables.make_window(options.window_type, options.window_size, options.blackman_coeff),

@@ -22,7 +22,7 @@ RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw of rand() that seeds it.
 # A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
-_STEPS = 6  # Number of these steps in two draws of rand_r(), which takes three steps for each draw.
+_STEPS = 6  # Number of steps in two draws of rand_r(), which takes three steps for each draw.
 _LAG, _SHORT_LAG = 31, 3  # glibc's rand() computes r[i] = r[i - 3] + r[i - 31] modulo 2^32.
 _BLOCK = 992  # Count of draws that are computed together: 32 times _LAG. A count near 1000 is the fastest.
 _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.

@@ -69,7 +69,7 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
         num_zeros: number of zero crossings of the sinc on each side of its center.
     """
     common = math.gcd(rate_in, rate_out)
-    half_width = num_zeros / (2.0 * cutoff)  # In seconds.
+    half_width = num_zeros / (2.0 * cutoff)  # Half the width of the filter in seconds.
     first, weights = [], []
     for i in range(rate_out // common):
         center = i / rate_out

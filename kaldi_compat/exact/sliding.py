@@ -79,7 +79,7 @@ def _multiply_exactly(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
 
 def _split_in_halves(x: Doubles) -> tuple[Doubles, Doubles]:
     """Return high and low parts that add up to ``x``. Both have at most 26 bits, so their products are exact."""
-    scaled = 134217729.0 * x  # 2**27 + 1, as in Dekker's algorithm.
+    scaled = 134217729.0 * x  # The factor is 2**27 + 1, as in Dekker's algorithm.
     high = scaled - (scaled - x)
     return high, x - high
 

@@ -63,7 +63,7 @@ def _apply_window(
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
     indices = (first[:, None] + np.arange(plan.size)) % (2 * length)
-    indices = np.minimum(indices, 2 * length - 1 - indices)  # Reflects the audio at both ends, as often as necessary.
+    indices = np.minimum(indices, 2 * length - 1 - indices)  # The audio is reflected at both ends, even repeatedly.
     frames = batch.samples[batch.starts[utterances][:, None] + indices].astype(F32)
     if options.waveform_scale != 1:
         frames *= F32(options.waveform_scale)

@@ -165,7 +165,7 @@ class _ArrayStep:
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
         self.options, self._step = step.options, step
         self._statistics: Statistics | None = None
-        if self.kind.function is None:  # The step is global_cmvn.
+        if self.kind.function is None:  # Only global_cmvn has no function.
             self._statistics = statistics if step.statistics else Statistics.of_numbers(step.options)
 
     @property

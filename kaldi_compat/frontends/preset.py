@@ -33,7 +33,7 @@ SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 FORMAT_VERSION = 1  # Version of the JSON format of presets.
 # Limits that keep a preset from an untrusted file from using all memory.
 MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
-MAX_STEPS = 100  # Largest number of steps.
+MAX_STEPS = 100  # Largest number of steps of a preset.
 MAX_BITS = 64  # Largest size of an integer in bits. Python's integers have no limit.
 KEYS: dict[str, Any] = {
     "format": int,

@@ -29,7 +29,7 @@ class StepKind:
     function: Callable[..., Any] | None
     # Function of the number of frames and the options that returns the number of frames after the step.
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    column_factor: Callable[[Any], int] = lambda options: 1  # Returns the factor by which the columns increase.
+    column_factor: Callable[[Any], int] = lambda options: 1  # Function that returns the factor of the columns.
     streams: bool = False  # True if the step can be computed in chunks.
     per_frame: bool = False  # True if a frame is computed from one frame of the input.
     selects: bool = False  # True if the values of the features determine which frames remain.

@@ -22,7 +22,7 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
         Features (frames, columns * (left_context + 1 + right_context)).
     """
     firsts = range(-options.left_context, options.right_context + 1)
-    np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Raises MemoryError before a huge context fills memory.
+    np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Refuse a context that exceeds the memory.
     return filter_block(x, bounds, [()] * len(firsts), firsts)
 
 

@@ -73,7 +73,7 @@ class OnlineCmvn:
         self._corpus = np.asarray(statistics, np.float64)  # (2, dim + 1): statistics that fill short windows.
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         dim = max(self._corpus.shape[-1] - 1, 0)
-        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # Initial values.
+        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # State before any frame.
         self._no_frames = np.zeros((0, dim), np.float32)
         self.reset()
 

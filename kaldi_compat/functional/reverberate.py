@@ -273,7 +273,7 @@ def reverberate(
             )
         num_samples = int(length)
     else:
-        # Kaldi computes this number in single precision, so it may drop or repeat samples of audio above 2**24 samples.
+        # Kaldi computes the number of outputs in single precision, and may drop or repeat samples beyond 2**24 samples.
         num_samples = int(np.float32(sample_count if options.shift_output else sample_count + num_taps - 1))
     if num_samples <= sample_count:
         return signal[..., shift : shift + num_samples]

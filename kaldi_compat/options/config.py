@@ -51,7 +51,7 @@ class Flag:
     name: str  # Name of the flag without the leading hyphens.
     field: str  # Name of the dataclass field that the flag sets.
     default: Scalar  # Default value, whose type is the option's type.
-    info: OptionInfo  # Meaning, unit and range.
+    info: OptionInfo  # Meaning, unit and range of the option.
 
     @property
     def description(self) -> str:

@@ -87,7 +87,7 @@ class PitchOptions(BaseOptions):
             f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives "
             f"{candidates:.0f} pitch candidates, which need too much memory: increase min_f0 or delta_pitch",
         )
-        # The first lag is this number rounded up. It must not be negative.
+        # The first lag, max_f0's period minus half the upsampling filter's width, rounded up, must not be negative.
         require(
             self.resample_frequency / self.max_f0 - 0.5 * self.upsample_filter_width > -1,
             f"max_f0={self.max_f0:g} is too high for resample_frequency={self.resample_frequency:g} and "
@@ -107,7 +107,7 @@ class PitchOptions(BaseOptions):
     @property
     def window_size(self) -> int:
         """Number of resampled samples in a correlation window."""
-        # Kaldi computes this product in single precision, and divides it in double precision.
+        # Kaldi computes the product in single precision, and divides it in double precision.
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_length)) / 1000.0)
 
     @property

@@ -87,9 +87,9 @@ class PitchConstants:
         """Compute the constants from the options of the tracker. Equal options share one object."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
-        half_width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))  # In seconds.
+        half_width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))  # Half the filter's width in s.
         rate = as_float32(options.resample_frequency)
-        # The filters that interpolate the correlation extend by this time in seconds before and after a state's lag.
+        # The filters that interpolate the correlation extend by ``margin`` seconds before and after a state's lag.
         margin = options.upsample_filter_width / (2.0 * rate)
         first_lag = math.ceil(rate * (1.0 / as_float32(options.max_f0) - margin))
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
@@ -226,7 +226,7 @@ def _count_chunk_samples(options: PitchOptions) -> int:
     """Return the number of input samples in a chunk of ``frames_per_chunk`` frames, or 0 if all audio is one chunk."""
     if options.frames_per_chunk == 0:
         return 0
-    product = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)  # Rounded as in Kaldi.
+    product = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)  # Kaldi rounds to float32.
     return max(1, int(product * np.float32(options.frame_shift) / np.float32(1000)))
 
 

@@ -36,7 +36,7 @@ _MAX_LANES = 16  # Number of floats in a vector of the widest instruction set (A
 class InterpolationCounts:
     """Numbers of frames that Kaldi's interpolate-pitch reports."""
 
-    frames: int = 0  # Number of all frames.
+    frames: int = 0  # Number of frames of all utterances.
     gaps: int = 0  # Number of frames with a pitch of 0, or with the lowest pitch of the grid.
     changed: int = 0  # Number of frames that are not gaps and whose pitch was changed.
 
@@ -128,7 +128,7 @@ class RaggedGrids:
     """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
     bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` are the frames of utterance ``u``.
-    states: Indices  # (utterances,): number of pitches.
+    states: Indices  # (utterances,): number of pitches in the grid of each utterance.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
     other_scores: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.

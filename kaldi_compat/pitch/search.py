@@ -33,7 +33,7 @@ class Lattice(NamedTuple):
     predecessors: States  # (frames, states): previous state on the cheapest path to each state.
     best: States  # (frames,): last state of the cheapest path up to each frame.
     correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
-    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
+    groups: Groups  # (frames,): group of each frame, see :func:`~kaldi_compat.pitch.frames.group_rows`.
     path: States  # (frames,): states of the best path, or -1 for frames through which no path has been traced.
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
 

@@ -21,7 +21,7 @@ def _prepare_process() -> None:
     # class Program handles ^C.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Imported after the handler is set, because importing is slow and ^C may arrive meanwhile.
+    # The import follows the change of the handler, because importing is slow and ^C may arrive meanwhile.
     from kaldi_compat.cli.memory import SETTINGS, keep_freed_memory
 
     # NumPy and its BLAS read the environment when they are first imported or used, so it is set before.

@@ -117,7 +117,7 @@ class Sum:
         """Add the statistics of a block of utterances, and return the block."""
         dim = stack_rows(block).shape[1]
         if self.statistics is None and dim:
-            self.statistics = np.zeros((2, dim + 1))  # This applies even if the utterance is skipped below.
+            self.statistics = np.zeros((2, dim + 1))  # A skipped first utterance also sets the size.
         feats, weights = get_weighted_frames(block, self._weights)
         assert self.statistics is not None
         if self.statistics.shape[1] != dim + 1:

@@ -123,7 +123,7 @@ class Vectors:
                 )
             if number < 1:
                 raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")
-            self.mapped[key] = vector, number  # Marks the key as used. The mapped vector replaces it below.
+            self.mapped[key] = vector, number  # This marks the key as used. The mapped vector replaces it below.
         if not entries:
             return
         doubles = np.stack([vector for _, vector in entries]).astype(np.float64)

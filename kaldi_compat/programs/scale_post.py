@@ -32,7 +32,7 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
             """Scale the posteriors of each utterance by its factor in the table, or by the factor of all utterances."""
-            # An empty warning about a missing factor is not logged.
+            # The warning about a missing factor is empty, so that nothing is logged.
             factors = [scalar] * len(block) if table is None else table.require_values(block, lambda key: "")
             factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
             return replace_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))

@@ -41,7 +41,7 @@ class LogDeterminants:
     num_frames: int = 0  # Number of frames of the transforms added so far.
     total: float = 0.0  # Sum of the log determinants over these frames.
     is_pseudo: bool | None = None  # True if the first transform reduces the dimension. None before it.
-    last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
+    last: tuple[Matrix, float] | None = None  # Latest transform and its log determinant, for reuse.
 
     def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
         """Add the log determinant of a transform of ``dim``-dimensional frames, multiplied by ``num_frames``.

@@ -101,7 +101,7 @@ def export_frontend(
         original = Frontend(frontend, statistics=statistics)
     if not target.endswith(".onnx"):  # ONNX's library writes other formats for other suffixes.
         raise OptionError(f"cannot write a graph to {target}: give it a name that ends in .onnx")
-    if not Path(target).absolute().parent.is_dir():  # Checked first, because the export takes seconds.
+    if not Path(target).absolute().parent.is_dir():  # The export takes seconds, so check this first.
         raise FeatureError(f"cannot write {target}: its folder does not exist; create it")
     check_export(original.preset)
     module = _copy_with_dft(original, dft)

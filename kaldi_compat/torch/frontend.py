@@ -154,7 +154,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
         tracing = detect_tracing(samples)
-        array = view_in_numpy(samples, tracing)  # None unless NumPy can prepare the audio.
+        array = view_in_numpy(samples, tracing)  # The array is None unless NumPy can prepare the audio.
         if array is None:
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, tracing)
             return self._compute_model_input(audio)

@@ -146,7 +146,7 @@ class ModuleSource(ExtractorSource):
                 f"{self.job.feature} creates the module {kinds[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        # Of all changes since before the first call, keep values that later calls change, or that contain such a value.
+        # Keep changes since before the first call only for values that later calls change, or that contain such values.
         later_paths = find_changed_values(self._digest_after_first_call, latest)
         changes = {path: reason for path, reason in find_changed_values(self._digest_before_calls, latest).items()
                    if any(later == path or later.startswith(f"{path}.") for later in later_paths)}  # fmt: skip

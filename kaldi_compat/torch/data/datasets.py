@@ -331,12 +331,12 @@ class WaveDataset(_KeyedDataset):
         items = Items(annotations, Seeds(seed), transform, length_tolerance, draws_numbers)
         super().__init__(listing, items, drop_incomplete, on_error)
         recordings.check_unique()
-        self._recordings = None if segments is None else recordings  # None if the listing has the recordings.
+        self._recordings = None if segments is None else recordings  # Without segments, the listing has the recordings.
         self._channel = None if channel is None else check_whole_number("channel", channel)
         # Sampling rate in Hz that all audio is resampled to, or None to keep the rate of the audio.
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
-        codec = WaveCodec(in_parts=segments is not None)  # Reads only the part of a recording that a segment needs.
+        codec = WaveCodec(in_parts=segments is not None)  # A segment needs only a part of a recording.
         self._loader = InEachProcess(Loader, codec, annotations.access, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 

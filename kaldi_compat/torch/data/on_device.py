@@ -56,7 +56,7 @@ class FeaturesOnDevice:
         self._length_tolerance = length_tolerance
         self._loader, self._device = loader, torch.device(device)
         self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
-        self._expected_rate = find_rate(feature)  # In Hz, or None if any rate is valid.
+        self._expected_rate = find_rate(feature)  # Sampling rate in Hz, or None if any rate is valid.
         self._augment = augment.to(device) if isinstance(augment, torch.nn.Module) else augment
 
     def __repr__(self) -> str:

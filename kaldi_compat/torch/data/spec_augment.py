@@ -176,7 +176,7 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     largest_shift = (margin - 1).clamp(min=0)
     new_center = center + _scale_to_integer(draws[:, 1:], 2 * largest_shift) - largest_shift
-    # Double precision, because the rounding of float32 would shift the last frames of a long utterance.
+    # Positions need double precision, because rounding to float32 would shift the last frames of a long utterance.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     source_before = frame * center / new_center.clamp(min=1)
     source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)

@@ -62,7 +62,7 @@ class Fbank(FbankConstructor, MelFeature):
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
         """Return the filter bank with the settings of a feature extractor. ``changes`` replace single options."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
-        fbank._trust_scale()  # No warning: the extractor decides the scale of the audio.
+        fbank._trust_scale()  # The extractor decides the scale of the audio, so no warning is needed.
         if isinstance(fbank, FlooredFbank):
             fbank.floor = settings.floor
         return fbank

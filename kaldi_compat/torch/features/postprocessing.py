@@ -116,7 +116,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 class _Filters(PostProcessing):
     """Base class of filters along time."""
 
-    _make_filters: ClassVar[Callable[..., Any]]  # Function of the options and the data type of the filters.
+    _make_filters: ClassVar[Callable[..., Any]]  # Function that makes filters from the options and a data type.
 
     def setup(self) -> None:
         """Compute the filters in single and in double precision."""
@@ -333,7 +333,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
             self.skip_dims = tuple(skip_dims)
             # Short windows are filled with the mean and variance of the statistics, so the variance must exist.
             matrix = self._convert_statistics(statistics, CmvnOptions(norm_vars=True))
-            replace_statistics(matrix, self.skip_dims)  # Raises an error for an invalid dimension.
+            replace_statistics(matrix, self.skip_dims)  # An invalid dimension is an error.
             self.register_buffer("statistics", matrix, persistent=False)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:

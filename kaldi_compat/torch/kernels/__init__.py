@@ -42,13 +42,13 @@ MAX_SAMPLES = 2**31 - 2**20
 # Substrings of the messages of errors that mean the same as torch.cuda.OutOfMemoryError, but have other types.
 SIGNS_OF_FULL_MEMORY = (
     "CUDA out of memory",
-    "CUDA error: out of memory",  # Raised for pinned memory and for the context of a process.
-    "CUDA driver error: out of memory",  # Raised by PyTorch's allocator with expandable_segments.
+    "CUDA error: out of memory",  # The cause is pinned memory or the context of a process.
+    "CUDA driver error: out of memory",  # PyTorch's allocator raises it with expandable_segments.
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUFFT_ALLOC_FAILED",
     "CUSOLVER_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
-    "[CUDA]: out of memory",  # Raised by Triton.
+    "[CUDA]: out of memory",  # Triton raises this error.
 )
 # A kernel is faulty if the maximum or the mean difference of its features from the torch engine's features, relative to
 # 1 + |feature|, reaches these limits.

@@ -43,7 +43,7 @@ MAX_BANKS = 2048
 # Maximum number of samples of a row with 32-bit indices. Reflection at the ends of a row computes with twice its
 # length, which must be below 2^31 with a margin for frames beyond the ends.
 WIDE = 1 << 29
-# Tensors that captured CUDA graphs read at each replay. This list keeps them when the caches below drop them.
+# Tensors that captured CUDA graphs read at each replay. This list keeps the tensors when caches drop them.
 _captured: list[object] = []
 
 
@@ -328,7 +328,7 @@ class FilterTable:
         self._feature, self._device = (feature_class, options), device
         self._bank_indices: dict[float, int] = {}  # Maps VTLN factors to the indices of their banks.
         self._host: BandFilters | None = None  # All banks in host memory, or None before the first call.
-        self._filters: BandFilters | None = None  # The same banks on the device.
+        self._filters: BandFilters | None = None  # All banks in device memory.
         self._lock = threading.Lock()
 
     def find_banks(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:

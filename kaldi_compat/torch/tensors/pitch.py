@@ -220,7 +220,7 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
     mean = (windows[..., :size].double().sum(-1) / size).to(windows.dtype)
     centered = windows - mean[..., None]
     base = centered[..., :size]
-    # Sums and not a matrix product, which would lose precision with TF32 or autocast, and would copy all windows.
+    # A matrix product instead of these sums would lose precision with TF32 or autocast, and would copy all windows.
     lags = range(first, first + constants.lags)
     inner = torch.stack([(base * centered[..., k : k + size]).sum(-1) for k in lags], -1)
     # Squares times a band of ones give the energies of all windows without the cancellation of a running sum.

@@ -30,7 +30,7 @@ needs_compiler = pytest.mark.skipif(
     not (COMPILERS and FOLDER.exists()), reason="no gcc or clang, or not the sources of the project"
 )
 FEATURES = {kind: number for number, kind in enumerate(("fbank", "mfcc", "plp", "spectrogram"))}
-# A file of text that becomes a library or a program.
+# Source that a test compiles to a library or a program.
 IMPLEMENTATION = '#define KALDI_FEATURES_IMPLEMENTATION\n#include "kaldi_features.h"\n'
 SIZES = "size_t sizes(int i) { return i ? offsetof(kf_options, statistics) : sizeof(kf_options); }\n"
 
@@ -56,7 +56,7 @@ class Header:
     def __init__(self, folder: Path, *flags: str, compiler: str | None = None, more: str = "") -> None:
         source = IMPLEMENTATION + SIZES + more
         self.object = compiled(folder, source, "-O2", *flags, "-c", "-fPIC", compiler=compiler)
-        # Linked without the flags: fast math would add code that flushes denormals in this process.
+        # Linking uses no flags, because fast math would add code that flushes denormals in this process.
         subprocess.run([compiler or COMPILERS[0], "-shared", self.object, "-o", folder / "library"], check=True)
         self.library = ctypes.CDLL(str(folder / "library"))
         for name, result in (("kf_rows", ctypes.c_int64), ("kf_ready", ctypes.c_int64), ("sizes", ctypes.c_size_t),

@@ -27,7 +27,7 @@ from packages.c.tests.c_header import (
     speech,
 )
 
-# In one process, which compiles the examples once.
+# The tests run in one process, which compiles the examples once.
 pytestmark = [needs_compiler, pytest.mark.xdist_group("examples in C")]
 
 
@@ -120,7 +120,7 @@ def test_chunks_of_wave_files_are_walked_and_other_formats_refused(examples: dic
     for path, reason in paths.items():
         ended = subprocess.run([program, "zipformer", path], capture_output=True, text=True)
         assert ended.returncode == 1 and reason in ended.stderr
-    count = 1800 * 16000  # half an hour
+    count = 1800 * 16000  # The audio lasts half an hour.
     with open(file, "wb") as stream:
         stream.write(wave_file(wave_format() + b"data" + struct.pack("<I", 2 * count)))
         stream.truncate(44 + 2 * count)

@@ -113,7 +113,7 @@ def test_presets_are_the_front_ends_of_the_same_names(header: Header, preset: st
         ctypes.c_void_p.from_buffer(options, header.statistics_offset).value = None
     frontend = header.frontend(options)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of statistics that the model ships
+        warnings.simplefilter("ignore")  # The model's statistics cause a warning.
         ours = Frontend.from_preset(preset)
     wave = speech() if ours.sampling_rate == 16000 else speech()[::2].copy()
     for audio in (wave, wave[:16000], wave[:300], (wave[:50001] / 32768 * 0.37 + 0.0137).astype(np.float32)):
@@ -224,7 +224,7 @@ def test_invalid_options_are_a_status(header: Header, values: dict[str, str], me
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_options_that_are_no_numbers_are_a_status(header: Header, number: float) -> None:
     options = header.options("mfcc")
-    for offset in range(8, 40, 4):  # the floats of the frames
+    for offset in range(8, 40, 4):  # These bytes are the floats of the frame options.
         broken = ctypes.create_string_buffer(options.raw, len(options))
         ctypes.c_float.from_buffer(broken, offset).value = number
         with pytest.raises(HeaderError, match="not a finite number"):
@@ -427,7 +427,7 @@ def test_numbers_are_read_as_by_python(header: Header, text: str) -> None:
         assert np.float64(text.lstrip("-")).tobytes() in raw.tobytes()
 
 
-# What is used uninitialized shows when a compiler optimizes; the fixture `header` does in one way.
+# Compilers warn of uninitialized variables when they optimize. The fixture `header` uses only one level.
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(
     "flags",

@@ -99,7 +99,7 @@ def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubl
     words = []
     for where, outer_row in (("end", -1), ("start", 0)):
         is_equal = (target == target[outer_row]).all(axis=1)
-        count = int(np.argmin(is_equal[::-1] if where == "end" else is_equal))  # 0 if all rows are equal.
+        count = int(np.argmin(is_equal[::-1] if where == "end" else is_equal))  # The count is 0 if all rows are equal.
         if count > 1 and len(target) - frame_count > 4:
             words.append(f"{count} rows of padding at the {where}")
             target = target[:-count] if where == "end" else target[count:]
@@ -115,7 +115,7 @@ def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangeme
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
-    for ratio in range(2, 11):  # At least one frame in ten is kept.
+    for ratio in range(2, 11):  # Ratio of the frames to the kept frames, at most 10.
         if abs(len(features) / ratio - len(target)) <= 1:
             select_frames = operator.itemgetter(slice(None, None, ratio))
             yield Arrangement(f"one frame in {ratio}", all_columns, select_frames, ratio)

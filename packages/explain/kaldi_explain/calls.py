@@ -52,7 +52,7 @@ def _is_stft(model: FeatureModel, unit: float) -> bool:
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
     """Return librosa's ``pad_mode`` for centered frames, "" for frames without padding, or None for other frames."""
-    has_full_frames = model.size == model.fft_points  # Then padding of half a frame is padding of half the FFT.
+    has_full_frames = model.size == model.fft_points  # If so, half a frame of padding is half an FFT.
     if model.padding == "inside" or (not model.padding and model.get("snip_edges") and has_full_frames):
         return ""
     mode, _, suffix = model.padding.partition("-")

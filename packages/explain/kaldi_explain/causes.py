@@ -23,7 +23,7 @@ from kaldi_explain.options import TABLE, list_values
 from kaldi_explain.thresholds import THRESHOLDS
 
 Array = npt.NDArray[Any]
-FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")  # A step that only counts frames.
+FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")  # Matches a step that only counts frames.
 ROUNDING = "rounding errors in a few values"
 LEVELS = {"floor", "added", "span", "energy_floor"}  # Options that affect only quiet cells.
 # Mistakes in reading 16-bit samples: functions that convert the right samples (T,) to the wrong samples.
@@ -193,7 +193,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
-    search_count, fruitless_counts = 0, Counter[str]()  # Searches, and searches without a cause for each program.
+    search_count, fruitless_counts = 0, Counter[str]()  # Number of searches, and number without a cause per program.
     for wrong_result in wrong_results:
         program, cause = wrong_result.options["program"], None
         with contextlib.suppress(Exception):  # An error must not prevent the scorecard.
@@ -326,7 +326,7 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
         if requested:
-            _, result, _ = wrong_result.align(wrong_result.expected)  # Additional frames may contain anything.
+            _, result, _ = wrong_result.align(wrong_result.expected)  # Drop additional frames, which may hold anything.
             explanation = explain_without_presets(result, wrong_result.given, requested.rate, tolerance)
         else:
             explanation = explain(result, wrong_result.expected, tolerance=tolerance)
@@ -348,7 +348,7 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
-        return Cause(str(explanation).rpartition(":")[0])  # The last part is the largest difference.
+        return Cause(str(explanation).rpartition(":")[0])  # Drop the largest difference, which is not a cause.
     changes = _reduce_changes(wrong_result, requested, _find_changes(wrong_result, requested, variant))
     change_name, model = _name_changes(requested, changes), requested.change(changes)
     map_name = "" if wrong_result.is_explained_by(model) else wrong_result.describe_map(model)

@@ -100,7 +100,7 @@ def find_deviations(comparison: Comparison) -> Deviations:
     wrong_rows, wrong_columns = np.flatnonzero(is_wrong_row), np.flatnonzero(is_wrong_column)
     row_reasons, other_rows, edge_shifts = _explain_rows(comparison, wrong_rows, ~is_wrong_column & compared.any(0))
     column_reasons, other_columns = _explain_columns(comparison, wrong_columns, ~is_wrong_row & compared.any(1))
-    is_wrong[is_wrong_row], is_wrong[:, is_wrong_column] = False, False  # Only single values remain.
+    is_wrong[is_wrong_row], is_wrong[:, is_wrong_column] = False, False  # Only single wrong values remain.
     first_frame, first_column = comparison.first_frame, comparison.first_column
     unexplained = [describe_spans(other_rows + first_frame, "frame")] if len(other_rows) else []
     unexplained += [describe_spans(other_columns + first_column, "column")] if len(other_columns) else []

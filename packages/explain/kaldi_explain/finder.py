@@ -49,7 +49,7 @@ CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that 
 # accurate to 0.5%. The second follows the choice of options, and is accurate to 0.001%.
 FIRST_REFINEMENT, SECOND_REFINEMENT = (math.log(1.7), 11), (0.05, 20)
 MIN_SECONDS = 0.025  # Kaldi's default frame length in seconds. Shorter audio has no whole frame.
-# Added to the score of audio that was read by mistake if the mistake makes the frame shift 10 ms, as in most features.
+# Bonus for the score of audio that was read by mistake, if the mistake gives the most usual frame shift, 10 ms.
 USUAL_SHIFT_BONUS = 0.2
 
 
@@ -145,7 +145,7 @@ class Finder:
         get_tolerance: Callable[[Attempt], float], budget: Budget, step: float = 0.0,
     ) -> None:  # fmt: skip
         self._sources, self._recording, self._get_tolerance, self.budget = sources, recording, get_tolerance, budget
-        self._unit = 1 / max(source.full_scale for source in sources)  # Scales the samples to -1 to 1.
+        self._unit = 1 / max(source.full_scale for source in sources)  # Factor that scales the samples to -1 to 1.
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
         self._plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         # Settled candidates by key. None stands for a candidate that cannot be compared with the array.
@@ -229,7 +229,7 @@ class Finder:
         whose options have not been changed (``is_start``), the limit is lower, because later stages improve starts.
         """
         sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
-        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.
+        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # 1e-30 avoids a division by 0.
         # The second term is the cost of differences within the tolerance.
         max_cost = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
         if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:

@@ -32,8 +32,8 @@ from kaldi_explain.work import charge_microseconds
 
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 COUNTS = ("num_ceps", "num_mel_bins")  # Options that a description names first, because they determine the columns.
-# Attributes that may differ from Kaldi's for kaldi-compat's engine to compute a model, because the engine supports them
-# or they are applied to the audio before it.
+# Attributes that may differ from Kaldi's in a model that kaldi-compat's engine computes. The engine supports them, or
+# they are applied to the audio first.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
 SMALLEST_ENERGY = 1e-300  # Replaces zero energies before a logarithm without a floor, to avoid infinity.
 Model = TypeVar("Model", bound="FeatureModel")
@@ -46,11 +46,11 @@ class FeatureModel:
     The table of options (:data:`kaldi_explain.options.TABLE`) describes the values of attributes without a comment.
     """
 
-    kind: str  # "fbank", "mfcc", "plp" or "spectrogram".
+    kind: str  # Kind of feature: "fbank", "mfcc", "plp" or "spectrogram".
     rate: float = 16000.0  # Sampling rate in Hz.
     options: dict[str, Any] = field(default_factory=dict)  # Kaldi's options by name, except defaults and dithering.
     scale: float = 1.0  # Factor by which the samples are multiplied.
-    window: str = "kaldi"  # "periodic" for the window of torch and SciPy.
+    window: str = "kaldi"  # Form of the window. "periodic" for the form of torch and SciPy.
     points: int = 0  # Number of points of the FFT. 0 for Kaldi's choice, see `fft_points`.
     mel: str = "kaldi"
     corner: float = 700.0  # Corner frequency in Hz of the mel scale ln(1 + f / corner).
@@ -58,9 +58,9 @@ class FeatureModel:
     added: float = 0.0  # Number added to energies before the logarithm.
     root: float = 0.0  # Number added to the power before the square root that gives magnitudes.
     span: float = 0.0  # Range in dB below the largest log energy, to which log energies are limited. 0 for none.
-    padding: str = ""  # "" for Kaldi's edges of the audio.
+    padding: str = ""  # Padding of the audio at its edges. "" for Kaldi's treatment of the edges.
     whole: tuple[str, ...] = ()  # Steps that are applied to the whole recording instead of to each frame.
-    warp: float = 1.0  # VTLN factor.
+    warp: float = 1.0  # VTLN warp factor.
     bins: str = "kaldi"  # Values of a spectrogram. "kaldi" for logarithms with the energy in the first column.
     magnitudes: bool = False  # True for cepstra of sums of magnitudes instead of energies.
     dct: str = "kaldi"
@@ -238,7 +238,7 @@ class FeatureModel:
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.get("raw_energy"):
-            # By Parseval's theorem, this is the sum of the squares of the windowed samples.
+            # By Parseval's theorem, the power gives the sum of the squares of the windowed samples.
             energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
         return power, energies
 
@@ -299,7 +299,7 @@ class FeatureModel:
         cepstra = bands @ _make_cosines(count, bins)
         cepstra *= tables.compute_lifter(count, self.get("cepstral_lifter"))
         if self.get("htk_compat") and not self.get("use_energy"):
-            cepstra[:, 0] *= math.sqrt(2)  # The factor of HTK's C0.
+            cepstra[:, 0] *= math.sqrt(2)  # HTK's C0 is larger than Kaldi's by this factor.
         if self.dct != "kaldi":
             cepstra[:, :1] *= math.sqrt(2)  # Now all cepstra have the factor sqrt(2 / bins), which "sum" replaces by 2.
             cepstra *= math.sqrt(2 * bins) if self.dct == "sum" else 1

@@ -12,9 +12,9 @@ Changes = dict[str, Any]
 
 # Machine epsilon and smallest normal number of float32, and machine epsilon of float64: usual floors of energies.
 EPSILON, TINY, EPSILON_64 = (float(x) for x in (np.finfo("f4").eps, np.finfo("f4").tiny, np.finfo("f8").eps))
-# Kinds of features that have an option.
+# Groups of feature kinds, which state the kinds that an option applies to.
 FILTER_BANK, CEPSTRA, BESIDE_PLP = ("fbank", "mfcc"), ("mfcc", "plp"), ("fbank", "mfcc", "spectrogram")
-# Descriptions of steps.
+# Descriptions of steps before the framing, by which an explanation names them.
 DC_REMOVAL, PREEMPHASIS = "DC removal of the whole recording", "preemphasis of the whole recording"
 
 

@@ -28,7 +28,7 @@ from kaldi_explain.work import charge_microseconds
 
 F32 = np.float32
 SLANEY_SCALES = ("slaney", "slaney-height")
-EDGE_TOLERANCE_HZ = 1.0  # The upper edge of filters may exceed the Nyquist frequency by this much.
+EDGE_TOLERANCE_HZ = 1.0  # Largest excess of an upper edge over the Nyquist frequency that is accepted.
 RESPONSE_POINTS = 1 << 18  # Number of points of the FFT that gives the frequency response of a resampling filter.
 
 
@@ -155,7 +155,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     Raise OptionError if the audio is too short to be reflected. Also raise it if ``padding`` is "reflect-shift" and
     ``shift`` is larger than ``size``.
     """
-    if padding == "zeros":  # Fill the last frame.
+    if padding == "zeros":  # Zeros only complete the last frame.
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
     start_count, end_count = count_padding(padding, size, points, shift)
     if not start_count and not end_count:
@@ -172,7 +172,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     return np.pad(audio, (start_count, end_count), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
-Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate and the new rate in Hz.
+Resampler = Callable[[Floats, int, int], Any]  # Function of samples (T,), their rate and the new rate in Hz.
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
@@ -249,7 +249,7 @@ def _compute_kaiser_gains(
     :func:`_resample_by_kaiser_window` describes the other arguments.
     """
     half_length = int(half_width / lower_rate * filter_rate)
-    times = np.arange(-half_length, half_length + 1) / filter_rate  # In seconds.
+    times = np.arange(-half_length, half_length + 1) / filter_rate  # Times of the taps in seconds.
     impulse = np.sinc(cutoff * lower_rate * times)
     impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower_rate / half_width) ** 2, 0, 1)))
     centered = np.zeros(RESPONSE_POINTS)  # The middle of the filter is the first sample, so the response is real.

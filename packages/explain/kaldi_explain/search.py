@@ -101,7 +101,7 @@ class Search:
     def pattern(self) -> Pattern | None:
         """Principal components of the array, which give the times of rows. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
-        for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
+        for _ in range(self.sheet.arrangement.order):  # A sum of deltas is a smoothed feature.
             changes = values - values.mean(0)
             values = np.cumsum(changes, axis=0) - changes / 2  # Half of the change is subtracted to center the sum.
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
@@ -410,7 +410,7 @@ class Search:
         """Yield changes of the filters' edges: to estimated edges for a filter bank, and to usual edges for cepstra."""
         yield from self._list_estimated_edges(candidate)
         if candidate.kind in ("mfcc", "plp"):
-            # Only common lower edges, because each one is tried with every upper edge.
+            # Only common lower edges, because each lower edge is tried with every upper edge.
             common_lows = (20.0, 0.0, 40.0, 64.0, 80.0, 133.3333)
             for low, high in itertools.product(common_lows, list_values("high_freq")):
                 yield {"low_freq": low, "high_freq": high}
@@ -437,7 +437,7 @@ class Search:
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
                 loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
-                edge_count = 3 if mel == likely_shape else 2  # Fewer edges for the other shapes, to save time.
+                edge_count = 3 if mel == likely_shape else 2  # Unlikely shapes get fewer edges, to save time.
                 lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:edge_count]
                                for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
@@ -624,7 +624,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
         for scale in levels:
             yield from ({"scale": scale} | changes for changes in _list_level_changes(candidate))
-        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}  # Kaldi's levels.
+        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}  # Kaldi's scale and floor.
 
 
 def _list_level_changes(candidate: Candidate) -> Iterator[Changes]:

@@ -246,7 +246,7 @@ class Settling:
             lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:  # Larger magnitudes are not log energies of audio.
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
-                yield candidate.change({"energy_floor": 1.0})  # The default of torchaudio.compliance.kaldi.
+                yield candidate.change({"energy_floor": 1.0})  # Default floor of torchaudio.compliance.kaldi.
 
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield a filter bank or spectrogram with usual scales of the samples, and then with likely floors.
@@ -443,7 +443,7 @@ class Places:
 
     padding: list[str]  # Descriptions of rows of padding at the ends of the array.
     quiet: list[str]  # Descriptions of frames and columns that are too quiet to compare.
-    deviations: Deviations  # The other places, and verified reasons for their differences.
+    deviations: Deviations  # Remaining places that differ, and verified reasons for the differences.
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:

@@ -38,13 +38,13 @@ def filters(kind: str, bins: int, points: int, rate: float, low: float, high: fl
         edges = convert_to_hertz(edges)
         if kind.startswith("snapped"):
             of = points + (kind == "snapped-more")
-            edges = np.floor(edges * of / rate + 1e-9) * rate / points  # 8000 Hz is a bin
+            edges = np.floor(edges * of / rate + 1e-9) * rate / points  # 1e-9 keeps an edge on its bin.
     left, center, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     right = 2 * center - left if kind == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
     weights[~((at >= left) & (at <= right)) | ~np.isfinite(weights)] = 0
-    if kind == "snapped":  # python_speech_features loses the center where the right edge is on it
+    if kind == "snapped":  # Unlike "snapped-more", keep a center that is on the right edge.
         weights[(at == center) & (left < right)] = 1
     if kind == "area":
         weights *= 2 / (right - left)
@@ -98,7 +98,7 @@ def port_with(**mistakes: Any) -> Callable[[npt.NDArray[Any], dict[str, Any]], D
     return compute
 
 
-# Mistakes: what the port does otherwise, and words by which explain names it.
+# Maps a mistake to the options with which the port makes it, and the words by which explain names it.
 MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "samples in -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05176e-05",)),
     "Hamming window": ({"window": "hamming"}, ("window_type='hamming'",)),

@@ -84,7 +84,7 @@ def test_ignored_option_is_named() -> None:
 
 def test_option_that_does_not_matter_is_not_called_ignored() -> None:
     samples = vectors(1)[0].given
-    asked = {"num_mel_bins": 40, "high_freq": -400.0, "energy_floor": 2.0}  # without use_energy
+    asked = {"num_mel_bins": 40, "high_freq": -400.0, "energy_floor": 2.0}  # The floor is unused without use_energy.
     options = {"program": "compute-fbank-feats", "sample_frequency": 16000.0, "subtract_mean": False, **asked}
     expected, result = Fbank(**asked, dither=0.0)(samples), Fbank(dither=0.0)(samples)
     [cause] = find_causes([WrongResult("a", options, samples, result, expected, 1e-3)])
@@ -125,7 +125,7 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
 }  # fmt: skip
 
 
-SLOW = ("three, one less", "four")  # seconds for each
+SLOW = ("three, one less", "four")  # These causes take seconds.
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_rounding_errors_are_counted_as_a_cause() -> None:
     wrong = []
     for vector in vectors(1)[:2]:
         result = vector.expected.copy()
-        result[7, 3] *= 1.002  # Twice the tolerance.
+        result[7, 3] *= 1.002  # The difference is twice the tolerance.
         wrong.append(WrongResult(vector.id, vector.options, vector.given, result, vector.expected, 1e-3))
     [cause] = find_causes(wrong)
     assert str(cause) == "rounding errors in a few values: 2 vectors, such as 1-0001"

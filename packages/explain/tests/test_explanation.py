@@ -233,12 +233,12 @@ def polyphase(samples: Any) -> Any:
     return np.convolve(samples, taps / taps.sum(), mode="same")[::3].astype(np.float32)
 
 
-# Features of other libraries, and of other audio than that which is given: array, audio, rate, words.
+# Features of other libraries, or of audio that differs from the audio passed to explain.
 TURNED = np.stack((SAMPLES, np.roll(SAMPLES, 5000)[::-1]))
 C0 = Mfcc(dither=0.0, use_energy=False)(SAMPLES).astype(np.float64)
 FBANK = Fbank(num_mel_bins=40, dither=0.0)
 EIGHT = FBANK(resample_waveform(SAMPLES.astype(np.float32), 8000, 16000))
-PAUSES = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]  # with digital silence
+PAUSES = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]  # The audio has pauses of digital silence.
 
 
 def _bfloat16(array: Any) -> Any:
@@ -250,7 +250,7 @@ PAUSES_AT_8000 = resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
     resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 )
-AT_22050 = io_ark.load(WAV.with_name("speech22k.wav")).samples[0]  # with digital silence, too
+AT_22050 = io_ark.load(WAV.with_name("speech22k.wav")).samples[0]  # The audio has digital silence.
 BY_SOXR = np.load(ROOT / "tests" / "data" / "soxr" / "fbank.npy")
 NARROW = Fbank(num_mel_bins=96, dither=0.0, use_log_fbank=False, sample_frequency=8000, low_freq=0.0,
                allow_empty_bins=True)  # fmt: skip
@@ -315,7 +315,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "digital silence by soxr": (
         lambda: BY_SOXR, AT_22050, 22050,
         ("fbank(num_mel_bins=40, high_freq=-400.0); resampled to 8000 Hz by soxr", "73 too quiet to compare")),
-    "80 filters of python_speech_features": (  # with two edges on one bin
+    "80 filters of python_speech_features": (  # Two edges of its filters are on one bin.
         lambda: port(SAMPLES.astype(np.float64), filter_kind="snapped-more"), SAMPLES, 16000,
         ("fbank(num_mel_bins=80), edges of mel bins rounded down to bins of an FFT with one more point",)),
     "columns reversed": (lambda: FBANK(SAMPLES)[:, ::-1], SAMPLES, 16000, ("fbank(", "the columns in reverse order:")),
@@ -371,7 +371,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-# Each that takes more than a second, but for one road of each: another rate, other samples, more channels.
+# Cases that take more than a second. One case of each path, such as another rate, is left in the fast tests.
 SLOW_CASES = {
     "rounding of a resampler", "a rate that looks transposed", "polyphase",
     "samples left out", "running mean", "swapped bytes",

@@ -25,7 +25,6 @@ def test_page_says_what_the_port_computes(number: int, case: Case) -> None:
 
 
 @pytest.mark.costly
-# The first case takes seconds.
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=pytest.mark.slow if case is CASES[0] else ()) for case in CASES],

@@ -35,7 +35,7 @@ class NamedOptions:
     their_names: ClassVar[Mapping[str, str]] = SHORT_NAMES
     name_error: ClassVar[type[OptionError]] = OptionError
 
-    __signature__ = ConstructorSignature()  # Shows the options, not the arguments of __new__.
+    __signature__ = ConstructorSignature()  # help() then shows the options, not the arguments of __new__.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
@@ -127,7 +127,7 @@ def make_options_class(
     module = f"{base.__module__.rpartition('.')[0]}.options"
     body = {"__module__": module, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
     cls: Any = dataclasses.make_dataclass(name, declarations, bases=(base,), namespace=body, eq=compared, repr=compared)
-    cls.__init__.__doc__ = f"Set the options.\n\nArgs:\n{meanings}"  # The originals' tests read it.
+    cls.__init__.__doc__ = f"Set the options.\n\nArgs:\n{meanings}"  # The tests of the original packages read it.
     return cls
 
 

@@ -234,7 +234,7 @@ def _implement_feature(function: F) -> F:
 
     @functools.wraps(function)
     def compute(*arguments: Any, **keywords: Any) -> Any:
-        function(*arguments, **keywords)  # Lets Python raise a TypeError for wrong arguments.
+        function(*arguments, **keywords)  # For wrong arguments, Python raises a TypeError here.
         return _compute_feature(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **keywords})
 
     return compute  # type: ignore[return-value]

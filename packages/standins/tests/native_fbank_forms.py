@@ -156,7 +156,7 @@ FORMS: dict[str, Callable[[Any], Arrays]] = {
         online, "RawAudioSamples", frame_opts_window_type="hann", frame_opts_frame_shift_ms=100.0,
         frame_opts_snip_edges=False, frame_opts_preemph_coeff=0.9, frame_opts_remove_dc_offset=True,
     ),
-    # The options of the projects in packages/standins/tests/toolkits that are not among the others.
+    # Options that only the projects in packages/standins/tests/toolkits use.
     "speaker models": fbank(mel_opts_num_bins=80),
     "funasr": fbank(mel_opts_num_bins=80, frame_opts_window_type="hamming"),
     "funasr, wenet": fbank(mel_opts_num_bins=80, frame_opts_window_type="hamming", frame_opts_snip_edges=False),

@@ -289,7 +289,7 @@ def test_a_long_chunk_is_not_kept_after_its_frames() -> None:
 
 
 def test_a_subclass_may_count_its_frames_by_a_method() -> None:
-    class Counted(knf.OnlineFbank):  # as in online-fbank
+    class Counted(knf.OnlineFbank):  # online-fbank has such a class.
         def num_frames_ready(self) -> int:  # type: ignore[override]
             return super().num_frames_ready
 

@@ -41,7 +41,7 @@ TABLES: dict[str, dict[str, Any]] = {
 
 def write(library: Any, kind: str, folder: Path, options: str) -> tuple[bytes, bytes]:
     table = TABLES[kind]
-    if kind == "GaussPost":  # kaldi_native_io changes the lists that it is given
+    if kind == "GaussPost":  # kaldi_native_io changes the lists of its caller.
         table = {key: [list(frame) for frame in value] for key, value in table.items()}
     with getattr(library, f"{kind}Writer")(f"ark,scp{options}:{folder}/a.ark,{folder}/a.scp") as writer:
         first, *others = table
@@ -64,7 +64,7 @@ def test_tables_equal_kaldi_native_ios(kind: str, options: str, tmp_path: Path) 
         pytest.skip("a blob has no text format")
     archive, script = write(theirs, kind, tmp_path, options)
     mine, my_script = write(ours, kind, tmp_path, options)
-    if kind == "TokenVector":  # ours ends in a space, as Kaldi's does
+    if kind == "TokenVector":  # As in Kaldi, our line ends in a space.
         assert mine.replace(b"s \n", b"s\n") == archive
     else:
         assert (mine, my_script) == (archive, script)
@@ -96,7 +96,7 @@ def test_sequential_reader_has_kaldis_methods(library: Any, tmp_path: Path) -> N
     reader.open(f"scp:{tmp_path}/a.scp")
     for _ in reader:
         break
-    assert [key for key, _ in reader] == ["a", "b"]  # iteration goes on at the current entry
+    assert [key for key, _ in reader] == ["a", "b"]  # The iteration resumes at the current entry.
     reader.close()
     reader.close()
     assert not reader.is_open
@@ -104,7 +104,7 @@ def test_sequential_reader_has_kaldis_methods(library: Any, tmp_path: Path) -> N
         reader.done  # noqa: B018
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of kaldi_native_io's __del__
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # kaldi_native_io's __del__ fails.
 @pytest.mark.parametrize("library", [theirs, ours])
 def test_writers_open_flush_and_close(library: Any, tmp_path: Path) -> None:
     writer = library.TokenWriter(f"ark,t:{tmp_path}/a")

@@ -59,7 +59,7 @@ def test_arrays_are_written_as_by_kaldiio_and_read(tmp_path: Path) -> None:
         kaldi_python_io.ScriptReader(f"cat {script} |"),
     ):
         same(dict(entries), ARRAYS)
-        same(dict(entries), ARRAYS)  # An archive is read again.
+        same(dict(entries), ARRAYS)  # A second iteration reads the archive again.
 
 
 def test_archive_is_written_without_a_script(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_script_is_indexed_by_key_and_number(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=words):
             reader[index]  # type: ignore[index]
-    copied = pickle.loads(pickle.dumps(reader))  # Workers of a DataLoader that are spawned receive it.
+    copied = pickle.loads(pickle.dumps(reader))  # Spawned workers of a DataLoader receive a pickle.
     same({"vector": copied["vector"]}, {"vector": ARRAYS["vector"]})
 
 

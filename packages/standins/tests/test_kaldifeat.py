@@ -100,8 +100,8 @@ def test_frames_are_cut_and_computed_in_two_steps(kind: str) -> None:
     wave = audio(5000)
     frames = feature.convert_samples_to_frames(wave)
     assert frames.shape == (31, 400)
-    assert torch.equal(frames[1, 80:], wave[120:440])  # the middle of frame 1 is sample 240
-    rounding = 1e-5 if native.library() else 1e-4  # products of PyTorch, which depend on the number of rows
+    assert torch.equal(frames[1, 80:], wave[120:440])  # The middle of frame 1 is sample 240.
+    rounding = 1e-5 if native.library() else 1e-4  # PyTorch's products depend on the number of rows.
     for chunk_size in (None, 0, 1, 7, 31, 100):
         found = feature.compute(frames, chunk_size=chunk_size)
         torch.testing.assert_close(found, feature(wave), rtol=1e-6, atol=rounding)
@@ -168,7 +168,7 @@ def test_whisper_features_are_whispers_of_kaldis_frames(num_mels: int) -> None:
 def test_options_go_to_dictionaries_and_back(kind: str) -> None:
     options = getattr(kaldifeat, f"{kind}Options")()
     options.frame_opts.dither, options.device = 0.25, "cuda:2"
-    again = type(options).from_dict({**options.as_dict(), "num_bin": 80})  # unknown names are ignored there
+    again = type(options).from_dict({**options.as_dict(), "num_bin": 80})  # kaldifeat ignores unknown names.
     assert again == options and again.as_dict() == options.as_dict() and again.device == torch.device("cuda", 2)
     assert again.as_dict()["frame_opts"] == options.frame_opts.as_dict()
     assert pickle.loads(pickle.dumps(options)) == options
@@ -275,7 +275,7 @@ def test_old_frames_are_discarded_if_requested() -> None:
     assert [frame.shape for frame in online.get_frames([88, 97])] == [(1, 23), (1, 23)]
     with pytest.raises(OptionError, match="frame 87 is not available: ask for 88 to 97"):
         online.get_frame(87)
-    options.frame_opts.max_feature_vectors = 0  # no limit, as there
+    options.frame_opts.max_feature_vectors = 0  # As in kaldifeat, 0 sets no limit.
     online = kaldifeat.OnlineFbank(options)
     online.accept_waveform(16000, audio(16000))
     assert online.get_frame(0).shape == (1, 23)

@@ -53,7 +53,7 @@ AUDIO: dict[str, Any] = {
 }
 
 
-# How a library reads a script file.
+# Functions that read a script file by a library.
 SCRIPT_WAYS = [
     lambda library, scp: dict(library.load_scp(scp)),
     lambda library, scp: dict(library.load_scp(scp, max_cache_fd=3)),
@@ -432,7 +432,7 @@ def test_sizes_of_big_endian_objects_are_checked(tmp_path: Path) -> None:
 
 def test_audio_of_8_bits_equals_kaldiios(tmp_path: Path) -> None:
     assert files_of(ours, tmp_path, BYTES_AUDIO) == files_of(kaldiio, tmp_path, BYTES_AUDIO)
-    same(dict(ours.load_scp(f"{tmp_path}/a.scp")), BYTES_AUDIO)  # kaldiio misreads all but the first in an archive
+    same(dict(ours.load_scp(f"{tmp_path}/a.scp")), BYTES_AUDIO)  # kaldiio misreads all audio but the first.
     size = wavio.write_wav(f"{tmp_path}/a.wav", *BYTES_AUDIO["mono"])
     assert size == (tmp_path / "a.wav").stat().st_size
     same(wavio.read_wav(f"{tmp_path}/a.wav"), BYTES_AUDIO["mono"])
@@ -748,7 +748,7 @@ def test_single_objects_are_read_from_an_open_file(through_pipe: bool, tmp_path:
             same(matio.read_kaldi(file), value)
         assert matio.read_token(file) is None
     memory = io.BytesIO((tmp_path / "a.ark").read_bytes())
-    next(ours.load_ark(memory))  # an abandoned iteration leaves the file behind the entry
+    next(ours.load_ark(memory))  # After this, the file is at the next entry.
     assert matio.read_token(memory) == list(TABLE)[1]
 
 

@@ -65,7 +65,7 @@ def audio(samples: int, seed: int = 0) -> np.ndarray[Any, Any]:
 def test_line_of_icefall_gives_lhotses_numbers() -> None:
     theirs = LhotseFbank(LhotseFbankConfig(num_mel_bins=80)).extract(audio(16123), 16000)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of the scale
+        warnings.simplefilter("error")  # The scale must not cause a warning.
         ours = Fbank(FbankConfig(num_mel_bins=80)).extract(audio(16123), 16000)
     np.testing.assert_allclose(ours, theirs, atol=2e-3)
     np.testing.assert_array_equal(Fbank(LhotseFbankConfig(num_mel_bins=80)).extract(audio(16123), 16000), ours)
@@ -140,7 +140,7 @@ def test_stored_features_are_mixed_where_our_module_is_not_imported(tmp_path: Pa
 
 
 def test_configurations_survive_yaml(tmp_path: Path) -> None:
-    for kind, loaded_as in (Fbank, LhotseFbank), (KaldiFbank, KaldiFbank):  # lhotse knows its own by their names
+    for kind, loaded_as in (Fbank, LhotseFbank), (KaldiFbank, KaldiFbank):  # lhotse finds its classes by name.
         extractor = kind(kind.config_type(num_mel_bins=40, frame_shift=0.0125))
         extractor.to_yaml(tmp_path / "fbank.yml")
         loaded = FeatureExtractor.from_yaml(tmp_path / "fbank.yml")
@@ -189,7 +189,7 @@ def test_kaldis_extractors_have_kaldis_defaults() -> None:
         ) == (expected)
     config = FbankConfig(num_mel_bins=40)
     assert (config.num_filters, config.num_mel_bins) == (40, None)  # the other name does not outlive a change
-    assert Fbank(FbankConfig(num_filters=128)).extract(audio(800), 16000).shape == (5, 128)  # empty bins
+    assert Fbank(FbankConfig(num_filters=128)).extract(audio(800), 16000).shape == (5, 128)  # Some bins are empty.
 
 
 @pytest.mark.parametrize("samples", [16000, 16079, 16080, 400, 480])

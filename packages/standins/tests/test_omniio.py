@@ -10,7 +10,7 @@ import pytest
 from io_ark.errors import FormatError, SpecifierError
 from kaldi_standins.omniio import kaldi
 
-# What omniio 0.1.2 exports.
+# The names that omniio 0.1.2 exports.
 NAMES = """LazyLoader ReadError SegmentedLoader ReadHelper WriteHelper kAutomaticMethod kOneByteAuto
     kOneByteUnsignedInteger kOneByteZeroOne kSpeechFeature kTwoByteAuto kTwoByteSignedInteger load_ark load_mat load_scp
     load_scp_sequential load_segments load_wav_scp open_like_kaldi parse_extended_filename parse_rspecifier

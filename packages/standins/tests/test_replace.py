@@ -169,7 +169,7 @@ def test_a_library_that_was_imported_before_is_replaced_with_a_warning() -> None
     with pytest.warns(UserWarning, match="kaldiio, kaldiio"):
         assert kaldi_standins.install("kaldiio") == {"kaldiio": "kaldi_standins.kaldiio"}
     assert importlib.import_module("kaldiio.matio").__name__ == "kaldi_standins.kaldiio.matio"
-    assert original.matio is matio  # who has imported it keeps all of it
+    assert original.matio is matio  # Earlier imports keep the original module.
     kaldi_standins.install("kaldiio")
 
 
@@ -182,7 +182,7 @@ def test_processes_that_are_started_know_all_stand_ins() -> None:
     assert sum(isinstance(each, Finder) for each in sys.meta_path) == 1
     replace.install_from_environment()
     assert os.environ[replace.VARIABLE] == "kaldi_io,omniio"
-    assert make_environment(["kaldiio"])[replace.VARIABLE] == "kaldi_io,kaldiio,omniio"  # of a switch within a switch
+    assert make_environment(["kaldiio"])[replace.VARIABLE] == "kaldi_io,kaldiio,omniio"  # One switch is inside another.
 
 
 def test_the_users_own_sitecustomize_is_executed(tmp_path: Path) -> None:

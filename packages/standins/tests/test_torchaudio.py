@@ -172,7 +172,7 @@ def test_audio_shorter_than_a_frame_is_refused_as_by_torchaudio(
         for compute in theirs, ours:
             with pytest.raises(AssertionError):
                 compute(torch.zeros(1, samples), **options)
-    if name != "mfcc" or "min_duration" not in options:  # in which torchaudio multiplies matrices that do not fit
+    if name != "mfcc" or "min_duration" not in options:  # torchaudio's mfcc fails for min_duration.
         assert ours(torch.zeros(1, 400), **options).shape == theirs(torch.zeros(1, 400), **options).shape
     for refused in torch.zeros(2, 1, 399), [torch.zeros(1, 400), torch.zeros(1, 399)]:
         with pytest.raises(compliance.WaveformError, match="399 samples, but a frame has 400"):
@@ -255,7 +255,7 @@ def test_mel_banks_and_scales(torchaudio_kaldi: Any) -> None:
     [
         ({"num_mel_bins": 128, "window_type": "hanning", "htk_compat": True}, 1, 1e-3),
         ({"num_mel_bins": 80, "frame_length": 10.0}, 2, 3e-3),
-        ({"num_mel_bins": 500, "use_energy": True, "use_log_fbank": False}, 140, 1e6),  # energies of up to 1e10
+        ({"num_mel_bins": 500, "use_energy": True, "use_log_fbank": False}, 140, 1e6),  # Energies are up to 1e10.
     ],
     ids=str,
 )
@@ -374,7 +374,7 @@ def test_private_helper_refuses_what_torchaudio_refuses(torchaudio_kaldi: Any, c
 
 
 def test_wrong_waveforms_are_refused() -> None:
-    with pytest.raises(AssertionError):  # in torchaudio
+    with pytest.raises(AssertionError):  # torchaudio raises the same error.
         compliance.mfcc(torch.empty(0))
     with pytest.raises(AudioError, match="channel=2 does not exist"):
         compliance.fbank(torch.zeros(2, 1600), channel=2)
@@ -434,7 +434,7 @@ def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -
     for length in (4000, 8000, 5000):
         waveform = torch.randn(1, length, generator=torch.Generator().manual_seed(length)) * 1000
         torch.testing.assert_close(compiled(waveform), model(waveform), rtol=0, atol=1e-3)
-    assert graphs == (1 if dynamic else 2)  # one that fits all lengths after the first
+    assert graphs == (1 if dynamic else 2)  # The second graph fits any length.
     waveform.requires_grad_()
     [gradient] = torch.autograd.grad(compiled(waveform).square().sum(), waveform)
     [expected] = torch.autograd.grad(model(waveform).square().sum(), waveform)

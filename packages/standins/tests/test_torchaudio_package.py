@@ -28,7 +28,7 @@ from packages.standins.tests.native_fbank_forms import audio
 WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"
 
 
-# Defaults of torchaudio's documentation: version 2.11, and the last version with the function for what it lacks.
+# Defaults in the documentation of torchaudio 2.11, or of the last version that has the function.
 RESAMPLE = {"lowpass_filter_width": 6, "rolloff": 0.99, "resampling_method": "sinc_interp_hann", "beta": None}
 READ = {"format": None, "buffer_size": 4096, "backend": None}
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -231,7 +231,7 @@ def test_samples_without_channels_are_refused() -> None:
 
 
 def test_files_are_read_and_written_as_by_torchaudio_2_8(tmp_path: Path) -> None:
-    torchaudio_files = pytest.importorskip("packages.standins.tests.torchaudio_files")  # which needs soundfile
+    torchaudio_files = pytest.importorskip("packages.standins.tests.torchaudio_files")  # It needs soundfile.
     stored = json.loads(torchaudio_files.STORED.read_text())
     found = dict(torchaudio_files.outcomes(ours, tmp_path))
     assert found.keys() == stored.keys()
@@ -266,7 +266,7 @@ def test_errors_are_caught_by_handlers_of_torchaudio_2_8(
     assert isinstance(caught.value, TypeError) == (kind == "TypeError")
     if kind == "LibsndfileError":
         assert caught.value.code > 0 and caught.value.error_string
-    # A worker of a DataLoader sends it to the main process.
+    # A worker of a DataLoader sends the error to the main process.
     sent = pickle.loads(pickle.dumps(caught.value))
     assert type(sent) is type(caught.value) and str(sent) == str(caught.value)
 

@@ -19,7 +19,7 @@ transformers = pytest.importorskip("transformers")
 ours = pytest.importorskip("kaldi_standins.transformers")
 
 NAMES = sorted(EXTRACTORS)
-# that transformers' tests of these extractors use, and others that change the features
+# Settings from transformers' tests of these extractors, and more settings that change the features.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ASTFeatureExtractor": [{}, {"max_length": 60, "mean": -6.0, "std": 3.0, "num_mel_bins": 80}],
     "LasrFeatureExtractor": [{}, {"feature_size": 80}],
@@ -68,12 +68,12 @@ def test_outputs_differ_from_the_original(name: str, settings: dict[str, Any], a
         {"padding": "max_length", "max_length": 1000 if "Lasr" in name else 8, "truncation": True},
     ):
         if "Phi4" in name and "truncation" in how:
-            continue  # the original takes the lengths before truncation, and fails
+            continue  # The original uses the lengths before truncation, and fails.
         expected = original(given, sampling_rate=16000, **how)
         assert_same(mine(given, sampling_rate=16000, **how), expected)
     one = {"sampling_rate": 16000, "return_tensors": "np"}
     assert_same(mine(given[0], **one), original(given[0], **one))
-    if "Phi4" not in name:  # which takes no list of numbers
+    if "Phi4" not in name:  # Phi-4 accepts no list of numbers.
         assert_same(mine(given[0].tolist(), **one), original(given[0].tolist(), **one))
 
 
@@ -136,7 +136,7 @@ def test_filter_bank_differs_from_that_of_the_extractor(name: str, settings: dic
     original = getattr(transformers, name)(**settings)
     [samples, *_] = speech()
     if "Phi4" in name:
-        # the extractor does not keep its frequencies, a configuration has them
+        # The extractor does not store its frequencies, but a configuration has them.
         fbank = Fbank.from_feature_extractor({"feature_extractor_type": name, **settings})
         expected = original._torch_extract_fbank_features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
     else:

@@ -21,7 +21,7 @@ import torch
 
 STORED = Path(__file__).with_suffix(".json")
 WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"
-LOSSY = {"mp3", "ogg"}  # decoders of other versions round in another way
+LOSSY = {"mp3", "ogg"}  # Decoders of different versions round differently.
 WRITTEN = {
     "u8.wav": "PCM_U8", "s24.wav": "PCM_24", "s32.wav": "PCM_32", "float.wav": "FLOAT", "double.wav": "DOUBLE",
     "ulaw.wav": "ULAW", "alaw.wav": "ALAW", "adpcm.wav": "IMA_ADPCM", "ms.wav": "MS_ADPCM", "gsm.wav": "GSM610",
@@ -66,7 +66,7 @@ def make_files(folder: Path) -> list[Path]:
     """Write audio in the layouts of WRITTEN, and return their paths with those of the reference set."""
     times = np.arange(800) / 16000
     samples = np.stack([0.5 * np.sin(2 * np.pi * 440 * times), 0.3 * np.sin(2 * np.pi * 1000 * times)], 1)
-    samples = np.round(samples * 32768) / 32768  # sines differ between versions of NumPy
+    samples = np.round(samples * 32768) / 32768  # Rounding hides that sines differ between versions of NumPy.
     for name, subtype in WRITTEN.items():
         mono = name.startswith(("gsm", "sphere"))
         soundfile.write(str(folder / name), samples[:, :1] if mono else samples, 16000, subtype)
@@ -80,7 +80,7 @@ def outcome(function: Any, *arguments: Any, lossy: bool = False, **options: Any)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = function(*arguments, **options)
-    except (RuntimeError, ValueError):  # the stand-in's error is both
+    except (RuntimeError, ValueError):  # The stand-in's error has both types.
         return "error"
     if result is None:
         return None

@@ -15,7 +15,7 @@ from kaldi_standins.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatri
 
 samples = torch.zeros(2, 16000)
 
-# Their options and features.
+# Options and features of the original libraries.
 theirs = kaldifeat.FbankOptions(use_energy=True)
 theirs.frame_opts.samp_freq = 8000.0
 theirs.mel_opts.num_bins = 80
@@ -31,7 +31,7 @@ native_frame: npt.NDArray[np.float32] = knf.OnlineFbank(native).get_frame(0)
 torchaudio.fbank(samples, num_mel_bins=80)
 torchaudio.fbank(samples, n_mels=80)  # error
 
-# Kaldi's names.
+# Names of Kaldi's classes.
 with SequentialBaseFloatMatrixReader("scp:feats.scp") as matrices, BaseFloatMatrixWriter("ark:-") as out:
     for key, features in matrices:
         assert_type(features, npt.NDArray[np.float32])

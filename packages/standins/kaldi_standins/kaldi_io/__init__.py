@@ -681,7 +681,7 @@ def _read_mat_binary(fd: Any) -> Array:
     token = fd.read(3)
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
-    sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes each.
+    sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes each number.
     element_count = _parse_size(sizes[1:5]) * _parse_size(sizes[6:10])
     return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, element_count * _get_element_size(token)), fd)
 
@@ -911,7 +911,7 @@ def _write_object(object_codec: Codec[Any], file: FileOrName, value: Any, key: s
     except ArkError as error:
         raise name_key(error, key) from error.__cause__
     data = b"".join(buffer)
-    if isinstance(file, io.BufferedIOBase):  # Faster than open_sink for small objects.
+    if isinstance(file, io.BufferedIOBase):  # For small objects, this is faster than open_sink.
         check_writable(file)
         try:
             file.write(data)

@@ -119,7 +119,7 @@ class OnlineNemoFbank:
                 also a ValueError.
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
-        first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Sample indices.
+        first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Indices of samples.
         if first < self._start or frame_index + n > self.num_frames_ready:
             oldest, last = self._start // self._hop, self.num_frames_ready - 1
             advice = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"

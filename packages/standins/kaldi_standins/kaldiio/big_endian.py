@@ -22,7 +22,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
     an invalid size, or has a kind without a big-endian form.
     """
     swapper = _Swapper(source, order)
-    swapper.copy_bytes(2)  # The binary marker.
+    swapper.copy_bytes(2)  # The binary marker has no byte order.
     token = source.peek(4).split(b" ", 1)[0]
     if token in (b"CM", b"CM2", b"CM3"):
         swapper.copy_bytes(len(token) + 1)
@@ -41,7 +41,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
         for _ in range(2 if token[1:] == b"M" else 1):
             count *= swapper.swap_sized_integer()
         swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", count)
-    else:  # A vector of integers.
+    else:  # The object is a vector of integers.
         for _ in range(swapper.swap_sized_integer()):
             swapper.swap_sized_integer(negative=True)
     return bytearray().join(swapper.chunks)

@@ -102,7 +102,7 @@ class KaldiioCodec(AnyCodec):
     def read_part(self, source: Source, selection: Range | None) -> Any:
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] != BINARY_MARKER or self._big_endian:
-            return Codec.read_part(self, source, selection)  # Only Kaldi's binary arrays can be read in part.
+            return Codec.read_part(self, source, selection)  # Only little-endian binary arrays can be read in part.
         return super().read_part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

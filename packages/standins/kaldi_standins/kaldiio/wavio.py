@@ -20,7 +20,7 @@ __all__ = ["Audio", "decode_audio", "read_audio", "read_wav", "write_audio", "wr
 
 Audio = tuple[int, npt.NDArray[Any]]
 
-_PCM = 1  # Format tag of linear samples.
+_PCM = 1  # Format tag of linear samples in a WAV header.
 _EXTENSIBLE = 0xFFFE  # Format tag of files whose sub-format has the actual tag.
 # Format tag and bits per sample of a file whose first chunk is the format, as in nearly all files.
 _FORMAT_FIRST = struct.Struct("<20xH12xH")

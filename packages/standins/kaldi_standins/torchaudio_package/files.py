@@ -55,7 +55,7 @@ FORMATS: dict[str, dict[tuple[str | None, int | None], str]] = {
     "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
     "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
 }  # fmt: skip
-ONE_SUBTYPE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Formats with one subtype.
+ONE_SUBTYPE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Maps formats to their only subtype.
 # Subtypes of WAV files by the type of the samples, for calls without an encoding and bits.
 TENSOR_SUBTYPES = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
                    torch.float64: "DOUBLE"}  # fmt: skip

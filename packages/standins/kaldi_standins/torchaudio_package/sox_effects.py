@@ -20,7 +20,7 @@ from kaldi_standins.torchaudio_package.files import load
 
 __all__ = ["apply_effects_file", "apply_effects_tensor"]
 
-Samples = npt.NDArray[np.float64]  # (T, channels)
+Samples = npt.NDArray[np.float64]  # Samples of shape (T, channels).
 
 # Low-pass filter of SoX's effect rate at its default quality, measured in the output of SoX 14.4.2. It is a sinc in a
 # Kaiser window of shape BETA and of LENGTH samples at the lower rate. The amplitude is half at CUTOFF times the lower
@@ -116,7 +116,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     phase. A ratio of rates with more than MAX_PHASES phases is approximated.
     """
     new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
-    step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Input samples per output sample.
+    step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Number of input samples per output sample.
     if step == 1:
         return audio, new_rate
     period, phases = step.numerator, step.denominator  # Numbers of input and output samples in a period.

@@ -22,8 +22,8 @@ from packages.standins.tests.toolkits.manifest import Call, Recording, Result
 from tests.support import frontend_audio
 
 Make = Callable[[Any], Callable[[Recording], Result]]
-CEPSTRA = 5e-3  # torchaudio's DCT: the MFCCs of digital silence, which are 0, reach 2e-3 there
-QUIET = 3e-3  # of log energies far below the loudest bins, where float32 rounds the FFT
+CEPSTRA = 5e-3  # Tolerance for torchaudio's DCT, which gives up to 2e-3 instead of 0 for digital silence.
+QUIET = 3e-3  # Tolerance for log energies far below the loudest bins, which the FFT in float32 rounds.
 ROOT = Path(__file__).parents[4]
 HAMMING = types.SimpleNamespace(model=types.SimpleNamespace(frontend_type="fbank"), window_type="hamming")
 
@@ -156,7 +156,7 @@ def flash(code: Any) -> Callable[[Recording], Result]:
     def call(r: Recording) -> Result:
         code.s3tokenizer.load_audio = lambda *_, **__: r.wave[0]
         data = bare(code.AudioDataset, datas=[{"prompt_wav": r.path}], spk_model=session)
-        with contextlib.suppress(Exception):  # what follows needs models
+        with contextlib.suppress(Exception):  # The next steps need models.
             data[0]
         return session.seen.pop()
 
@@ -509,7 +509,7 @@ def voiced(code: Any, folder: str) -> Any:
     seen: list[torch.Tensor] = []
     network = unittest.mock.Mock(side_effect=lambda feats: seen.append(feats[0]) or feats[0, :1])
     code.tqdm = lambda data, **_: data
-    with contextlib.suppress(TypeError):  # the scores need other modules
+    with contextlib.suppress(TypeError):  # The scores need further modules.
         code.test_nosil(network, types.SimpleNamespace(data_base_path=folder, veri_utts=UTTERANCES), "cpu")
     return seen
 
@@ -695,7 +695,7 @@ def shared(files: str, function: str, make: Make, library: str = "torchaudio", *
 
 
 CALLS = (
-    # The processor of WeNet, and of what has grown out of it
+    # The processor of WeNet and of projects derived from WeNet.
     *shared(
         """
         wenet/wenet/dataset/processor.py
@@ -773,7 +773,7 @@ CALLS = (
     Call("MeanVC/src/infer/infer_ref.py", "extract_fbanks", "torchaudio",
          lambda code: lambda r: code.extract_fbanks(r.unit, r.rate)),
     Call("Amphion/processors/content_extractor.py", "WenetExtractor.extract_content_features", "torchaudio", amphion),
-    # FunASR, and what has grown out of it
+    # FunASR and projects derived from FunASR.
     Call("FunASR/funasr/frontends/wav_frontend.py", "WavFrontend", "torchaudio", funasr, any_rate=False),
     *shared(
         """
@@ -883,7 +883,7 @@ CALLS = (
     Call("VITA/web_demo/vllm_tools/model_weight_file/processor_whale.py",
          "WhaleFeatureExtractor._extract_fbank_features", "torchaudio", whale),
     Call("seed-vc/modules/v2/vc_wrapper.py", "VoiceConversionWrapper.compute_style", "torchaudio", seed_vc),
-    # kaldi_native_fbank and kaldifeat by hand
+    # Projects that call kaldi_native_fbank or kaldifeat.
     *(Call(f"FireRed{path}.py", kind, "kaldi_native_fbank", firered(kind), any_rate=kind == "AudioFeat")
       for path, kind in (("ASR/fireredasr/data/asr_feat", "ASRFeatExtractor"),
                          ("ASR2S/fireredasr2s/fireredasr2/data/asr_feat", "ASRFeatExtractor"),
@@ -1050,7 +1050,7 @@ CALLS = (
         """,
         "extract_kaldi_fbank_feature", audioldm,
     ),
-    # Models of several senses
+    # Multimodal models.
     *shared(
         """
         ImageBind/imagebind/data.py
@@ -1123,14 +1123,14 @@ CALLS = (
                   .load_feature(place(folder)))),
     Call("TeleSpeech-ASR/wenet_representation/wenet/dataset/processor.py", "parse_ark", "kaldiio", archived(parse_ark)),
     Call("TeleSpeech-ASR/wenet_representation/wenet/discrete_token/utils.py", "KaldiWriter", "kaldiio",
-         archived(writer), tolerance=0.05),  # a byte of a compressed matrix, which kaldiio rounds in its own way
+         archived(writer), tolerance=0.05),  # kaldiio rounds the bytes of compressed matrices differently.
     Call("wesep/wesep/utils/file_utils.py", "read_vec_scp_file", "kaldiio",
          archived(lambda code, folder: list(code.read_vec_scp_file(f"{folder}/vec.scp").values()))),
     Call("CAT/cat/utils/data/data_prep.py", "FBankProcessor, _process_as_kaldi", "kaldiio", archived(audio_features)),
     Call("CAT/cat/shared/data.py", "FeatureReader", "kaldiio",
          archived(lambda code, folder: code.FeatureReader()(place(folder)))),
     Call("espnet/espnet/utils/cli_writers.py", "file_writer_helper", "kaldiio", archived(espnet_tables), root=".",
-         tolerance=0.05),  # half a step of compressed values, which kaldiio rounds in its own way
+         tolerance=0.05),  # Half a step of compressed values, which kaldiio rounds differently.
     Call("espnet/espnet/utils/cli_readers.py", "file_reader_helper", "kaldiio", archived(espnet_reader), root="."),
     Call("FunCodec/funcodec/datasets/dataset.py", "kaldi_loader", "kaldiio", archived(two_of_a_script)),
     Call("Step-Audio/funasr_detach/models/eend/eend_ola_dataloader.py", "EENDOLADataset.__getitem__", "kaldiio",

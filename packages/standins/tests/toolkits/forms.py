@@ -47,11 +47,11 @@ def collected(sources: Path) -> dict[str, Any]:
     forms: set[str] = set()
 
     def noting(name: str, *arguments: Any, **options: Any) -> Any:
-        if sys._getframe(1).f_globals["__name__"] == compliance.__name__:  # mfcc calls fbank
+        if sys._getframe(1).f_globals["__name__"] == compliance.__name__:  # mfcc calls fbank, which is not counted.
             return originals[name](*arguments, **options)
         given = inspect.signature(originals[name]).bind(*arguments, **options).arguments
         samples = given.pop("waveform")
-        with contextlib.suppress(RuntimeError):  # within torch.vmap, whose options others have, too
+        with contextlib.suppress(RuntimeError):  # Inside torch.vmap, no value can be read.
             plain = {key: float(value) if isinstance(value, float) else value for key, value in given.items()}
             forms.add(json.dumps([name, plain, bool(samples.abs().max() <= 1)], sort_keys=True))
         return originals[name](*arguments, **options)

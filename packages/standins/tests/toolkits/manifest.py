@@ -124,6 +124,6 @@ def load(call: Call, sources: Path) -> Callable[[Recording], Result]:
     finally:
         if call.root is not None:
             sys.path.pop(0)
-        for name in sys.modules.keys() - known:  # of one project, not to be found by the next one
+        for name in sys.modules.keys() - known:  # The next project must not import these.
             if str(getattr(sys.modules[name], "__file__", None)).startswith(f"{sources}/"):
                 del sys.modules[name]

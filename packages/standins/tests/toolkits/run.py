@@ -70,7 +70,7 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def prepare_libraries() -> None:
     """Give the originals what they lack here: kaldifeat, a reader of files, what later versions have removed."""
-    if "KALDI_COMPAT_REPLACE" in os.environ:  # which has all of them
+    if "KALDI_COMPAT_REPLACE" in os.environ:  # The stand-ins have all of these.
         return
     import soundfile
     import torch
@@ -93,8 +93,8 @@ def prepare_libraries() -> None:
         samples, rate = soundfile.read(path or filepath, always_2d=True, **options)
         return torch.from_numpy(np.ascontiguousarray(samples.T)), rate
 
-    torchaudio.set_audio_backend = lambda _: None  # removed in torchaudio 2.9
-    if not hasattr(torchaudio, "info"):  # removed in torchaudio 2.9, where `load` needs torchcodec
+    torchaudio.set_audio_backend = lambda _: None  # torchaudio 2.9 has removed the function.
+    if not hasattr(torchaudio, "info"):  # torchaudio 2.9 lacks it, and its `load` needs torchcodec.
         torchaudio.load = read
         torchaudio.info = lambda path, **_: soundfile.info(path)
         soundfile._SoundFileInfo.sample_rate = property(lambda self: self.samplerate)
@@ -123,7 +123,7 @@ def child(sources: Path) -> None:
     import soundfile
 
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the projects print
+    os.dup2(2, 1)  # Output of the projects must not mix with replies.
     prepare_process(sources)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         made = []
@@ -209,7 +209,7 @@ def check(numbers: Sequence[int], sources: Path) -> str | None:
 @contextlib.contextmanager
 def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
     """Start a process that computes, with these variables."""
-    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
+    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # A disk would affect the times.
     path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
     surroundings = {**os.environ, **variables, **memory, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "packages.standins.tests.toolkits.run", "--sources", str(sources), "--child"]

@@ -27,7 +27,7 @@ import io_ark
 from tests.support.frontend_audio import clips
 
 ROOT = Path(__file__).parents[4]
-TOLERANCE = 1e-4  # Relative to values above 1. Rounding gives up to 8e-5.
+TOLERANCE = 1e-4  # Tolerance, relative for values above 1. Rounding gives up to 8e-5.
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def numbers(name: str, content: bytes) -> Iterator[tuple[str, Any]]:
 
         import torch
 
-        stored = torch.load(io.BytesIO(content))  # in the order in which threads have finished
+        stored = torch.load(io.BytesIO(content))  # The order depends on threads.
         yield from ((key, np.asarray(stored[key])) for key in sorted(stored))
     else:
         number = rb"-?\d+\.?\d*(?:e[-+]?\d+)?"
