@@ -529,7 +529,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
             raise FormatError(f"has the type {array.dtype}, which Parquet files cannot store: choose .npz", key=key)
         dtypes[:] = dtypes or [array.dtype]
         if array.dtype != dtypes[0]:
-            raise FormatError(f"is {array.dtype}, but the column is {dtypes[0]}: convert one type only", key=key)
+            raise FormatError(f"is {array.dtype}, not {dtypes[0]} as earlier: convert arrays of one type", key=key)
         pending.append((key, array))
         if len(pending) == PARQUET_ROWS or sum(array.nbytes for _, array in pending) >= PARQUET_BYTES:
             write_pending()

@@ -308,7 +308,7 @@ def as_int32(value: object) -> int:
     except TypeError as error:
         raise FormatError(f"expected an integer, not {quote_value(value)}") from error
     if not INT32_MIN <= number <= INT32_MAX:
-        raise FormatError(f"{number} does not fit into 32 bits")
+        raise FormatError(f"{number} does not fit into 32 bits: use integers from {INT32_MIN} to {INT32_MAX}")
     return number
 
 

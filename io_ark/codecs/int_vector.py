@@ -137,7 +137,8 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     if array.size and array.dtype.kind not in "iub":
         raise FormatError(f"a vector of integers cannot hold {array.dtype}: convert it to an integer type")
     if not are_within_range(array, dtype):
-        raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
+        value_range, limits = f"{array.min()} to {array.max()}", np.iinfo(dtype)
+        raise FormatError(f"integers from {value_range} do not fit: pass integers from {limits.min} to {limits.max}")
     return array.astype(dtype, copy=False)
 
 

@@ -113,7 +113,7 @@ def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence
     try:
         first, second = zip(*pairs, strict=True) if pairs else ((), ())
     except (TypeError, ValueError) as error:
-        raise TypeError("an element is not a pair of numbers") from error
+        raise TypeError("expected pairs of numbers, such as [(1, 2), (3, 4)]") from error
     return first, second
 
 

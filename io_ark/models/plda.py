@@ -304,7 +304,8 @@ class Plda:
         speakers, utterances = self._convert_vectors(enrolled, tested)
         if len(speakers) != len(utterances):
             raise FormatError(
-                f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}"
+                f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}: "
+                "pass one speaker vector and one utterance vector for each trial"
             )
         counts, count_indices = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
         scale = counts[:, None] * self.psi
@@ -320,7 +321,7 @@ class Plda:
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-                raise FormatError(f"expected an array of shape (vectors, {self.dim}), not {vectors.shape}")
+                raise FormatError(f"expected vectors of shape (trials, {self.dim}), not of shape {vectors.shape}")
         return speakers, utterances
 
     def smooth(self, factor: float) -> Plda:

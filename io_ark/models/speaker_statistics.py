@@ -28,7 +28,7 @@ def check_vectors(vectors: npt.ArrayLike) -> Array:
     array = np.asarray(vectors)
     if array.ndim != 2 or 0 in array.shape:
         advice = ": pass list(vectors.values())" if isinstance(vectors, Mapping) else ""
-        raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}{advice}")
+        raise FormatError(f"expected a nonempty array of shape (vectors, dim), not {array.shape}{advice}")
     array = array if array.dtype == np.float32 else array.astype(np.float64)
     if invalid := np.flatnonzero(~np.isfinite(array).all(axis=1)).tolist():
         raise FormatError(f"vector {invalid[0]} contains NaN or infinities: remove the vector")

@@ -88,7 +88,8 @@ def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
             url, **({"get_client": _create_public_client} if _is_http(url) and not access.private else {})
         )
     except (ImportError, ValueError) as error:
-        raise OpenError(f"cannot be opened: {error}", file=url) from error
+        advice = "correct the URL, or install the package for its protocol"
+        raise OpenError(f"cannot be opened: {error}; {advice}", file=url) from error
     if not any(system is opened for opened in _file_systems):
         _file_systems.append(system)
     return system, path

@@ -39,8 +39,9 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
             logger.warning("No iVector present in input for utterance %s", utterance)
         else:
             vectors.append((utterance, vector))
-    if len({len(vector) for _, vector in vectors}) > 1:
-        raise FeatureError("the vectors of the utterances differ in dimension: extract all with one model")
+    dims = ", ".join(map(str, sorted({len(vector) for _, vector in vectors})))
+    if "," in dims:
+        raise FeatureError(f"the utterances have vectors of dimensions {dims}: extract all vectors with one model")
     return vectors
 
 

@@ -156,7 +156,7 @@ class DumpOptions(BaseOptions):
         require(are_numbers or not self.layers, f"layers must be numbers such as 9,12, not {self.layers!r}")
         layer_numbers = [int(number) for number in layers if number]
         is_unique = len(set(layer_numbers)) == len(layer_numbers)
-        require(is_unique, f"layers={self.layers} names a layer twice: name it once")
+        require(is_unique, f"layers={self.layers} names a layer twice: name each layer once")
         one_layer = f"kmeans=... has the centroids of one layer, but layers={self.layers} names several: name one layer"
         require(not self.kmeans or len(layer_numbers) < 2, one_layer)
         for name, needed in NEEDED.items():

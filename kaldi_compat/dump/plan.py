@@ -186,7 +186,7 @@ def read_plan(path: Path) -> DumpPlan:
         listing, count = header.pop("listing"), header.pop("archives")
         shards = tuple(Shard(**line) for line in lines)
         if len(shards) != count or header["version"] != VERSION:
-            raise ValueError("it has another version")
+            raise ValueError("it was written by another version of kaldi-compat")
     except FileNotFoundError:
         raise PlanError(f"there is no plan {path}: start without --resume") from None
     except OSError as error:
@@ -257,16 +257,17 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[in
     # An option such as "module" and the digest of its file, "--module", are one change, so only the file is named.
     names = sorted(name for name in changes if f"--{name}" not in changes)
     fault = f"{', '.join(names)} changed since the plan {path} was made"
+    undone = "these changes" if len(names) > 1 else "this change"
     if not all(changes.values()):
         raise PlanError(
-            f"{fault}, so every archive would be created again: undo this change, or "
+            f"{fault}, so every archive would be created again: undo {undone}, or "
             f"{explain_how_to_start_over(job.options)}"
         )
     failed_numbers = ", ".join(map(str, sorted(failed_shards)))
     if failed_numbers and not job.options.retry_failed:
         raise PlanError(
             f"{fault}, so the archives with failed utterances ({shorten(failed_numbers)}) would be created again: add "
-            "--retry-failed, or undo this change"
+            f"--retry-failed, or undo {undone}"
         )
     return replace(plan, settings=plan.settings | collect_settings(job, plan.trial.files))
 

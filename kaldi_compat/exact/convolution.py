@@ -43,7 +43,7 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     out = np.empty(len(signal) + len(taps) - 1, np.float32)
     if native.get_function("convolve")(tables, signal, len(signal), out):
         raise MemoryError(
-            "no memory for the blocks of a convolution: use shorter utterances, or a machine with more memory"
+            "cannot allocate memory for a convolution: use shorter utterances, or a machine with more memory"
         )
     return out
 

@@ -39,7 +39,7 @@ def _multiply_in_c(
     summand = None if onto is None else _pad_to_lanes(onto)
     if native.get_function("matrix_products")(*operands, len(bounds) - 1, *sizes, summand, out):
         raise MemoryError(
-            "no memory for the columns of a product: use shorter utterances, or a machine with more memory"
+            "cannot allocate memory for a matrix product: use shorter utterances, or a machine with more memory"
         )
     return out
 

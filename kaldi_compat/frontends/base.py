@@ -150,8 +150,8 @@ def load_preset(
     columns = count_columns(result.options, result.steps[:step_index])
     if model_statistics.shift.ndim and len(model_statistics.shift) != columns:
         raise FeatureError(
-            f"the statistics have {len(model_statistics.shift)} columns, but the features of the preset "
-            f"{result.name!r} have {columns} at this step: pass the statistics of the same model"
+            f"the statistics have {len(model_statistics.shift)} columns, but the preset {result.name!r} applies "
+            f"statistics to features of {columns} columns: pass the statistics of the same model"
         )
     return result, model_statistics
 

@@ -51,7 +51,7 @@ def check_lengths(
         try:
             lengths = np.asarray(lengths)
         except (TypeError, ValueError, RuntimeError):
-            raise error("lengths must be integers, one for each row of the batch") from None
+            raise error("lengths must be integers: pass one length for each utterance") from None
         # NumPy converts an empty list to an array of floats.
         are_integers = lengths.dtype.kind in "iu" or lengths.size == 0
     if not are_integers:

@@ -21,7 +21,7 @@ def _compute_statistics_in_c(
     if total.shape != shape:
         raise ValueError(f"onto must have the shape {shape}, not {total.shape}")
     if weights is not None and weights.shape != (len(x),):
-        raise ValueError(f"weights must have the shape {(len(x),)}, not {weights.shape}: pass one for each frame")
+        raise ValueError(f"weights must have the shape {(len(x),)}, not {weights.shape}: pass one weight per frame")
     factors = None if weights is None else np.ascontiguousarray(weights, np.float32)
     native.get_function("ragged_stats")(*make_c_arguments(x, bounds), factors, total)
     return total
@@ -67,7 +67,7 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
-        raise MemoryError("no memory for the sums over a window: use shorter utterances, or a machine with more memory")
+        raise MemoryError("not enough memory for sliding CMVN: use shorter utterances, or a machine with more memory")
     return None if status else out  # Status 2 means that a variance must be floored, or that a window is empty.
 
 

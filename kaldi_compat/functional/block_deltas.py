@@ -53,7 +53,7 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
     if native.get_function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
         raise MemoryError(
-            "not enough memory for the context of some frames: use shorter utterances, or a machine with more memory"
+            "cannot allocate memory for a context of frames: use shorter utterances, or a machine with more memory"
         )
     return out
 

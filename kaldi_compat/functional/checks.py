@@ -135,7 +135,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         factors = np.asarray(values, np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise OptionError(
-            f"vtln_warp must be a number, or one for each utterance, not {quote_value(vtln_warp)}"
+            f"vtln_warp must be a number, or one factor for each utterance, not {quote_value(vtln_warp)}"
         ) from None
     if factors.ndim == 0:
         return float(factors)

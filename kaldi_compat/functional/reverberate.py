@@ -176,7 +176,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     samples = astype(convert_like(noise.samples, signal), signal.dtype)
     start = convert_seconds_to_samples(noise.start_time, sample_frequency)
     if samples.ndim != 1 or samples.shape[0] == 0:
-        raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
+        raise AudioError(f"noise must have the shape (samples,), not {tuple(samples.shape)}: pass one nonempty channel")
     if not start > -1:
         raise AudioError(f"a noise starts at {noise.start_time:g} s, before the signal: let it start at 0 s or later")
     if not noise.snr > MIN_SNR:
@@ -238,7 +238,7 @@ def reverberate(
     check_samples(signal)
     sample_count = signal.shape[-1]
     if impulse_response is not None and impulse_response.ndim != 1:
-        raise AudioError(f"the impulse response must have the shape (taps,), not {tuple(impulse_response.shape)}")
+        raise AudioError(f"the impulse response must have one channel, not the shape {tuple(impulse_response.shape)}")
     if sample_count == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     if isinstance(signal, np.ndarray):

@@ -67,7 +67,7 @@ def _check_matrices(*transforms: Array) -> None:
     """Raise FeatureError for a transform that is a vector or a number."""
     for transform in transforms:
         if transform.ndim < 2:
-            raise FeatureError(f"a transform must be a matrix, but has the shape {tuple(transform.shape)}")
+            raise FeatureError(f"a transform of shape {tuple(transform.shape)} is not a matrix: pass a matrix")
 
 
 def compute_log_determinant(transform: Array, dim: int) -> float:

@@ -74,10 +74,10 @@ class PitchOptions(BaseOptions):
             f"lowpass_filter_width={self.lowpass_filter_width} at lowpass_cutoff={self.lowpass_cutoff:g} needs a "
             f"filter of more than {MAX_TAPS} samples: reduce the width or increase the cutoff",
         )
-        require(self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must be below max_f0={self.max_f0:g}: change one")
+        require(self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must be below max_f0={self.max_f0:g}: lower min_f0")
         require(
             math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
-            f"delta_pitch={self.delta_pitch:g} gives more than {MAX_PITCHES} pitch candidates: increase it",
+            f"delta_pitch={self.delta_pitch:g} gives more than {MAX_PITCHES} pitch candidates: increase delta_pitch",
         )
         # The tracker stores a table of weights, (lags, candidates), which must fit into memory.
         lags = self.resample_frequency / self.min_f0
@@ -101,7 +101,7 @@ class PitchOptions(BaseOptions):
         )
         require(
             self.frames_per_chunk > 0 or not self.simulate_first_pass_online,
-            "simulate_first_pass_online=true needs frames_per_chunk: without chunks there is only one pass",
+            "simulate_first_pass_online=true needs chunks: set frames_per_chunk to a positive number",
         )
 
     @property

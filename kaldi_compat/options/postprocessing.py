@@ -33,7 +33,7 @@ class ShiftedDeltaOptions(BaseOptions):
         # Distances of frames are 32-bit integers. They include delta_window, which is less than 1000.
         require(
             self.num_blocks * abs(self.block_shift) < 2**31 - 1000,
-            f"num_blocks={self.num_blocks} at block_shift={self.block_shift} exceed 2**31 frames: reduce one of them",
+            f"num_blocks={self.num_blocks} at block_shift={self.block_shift} exceed 2**31 frames: reduce num_blocks",
         )
 
 

@@ -128,7 +128,7 @@ class MelFeatureOptions(FrameOptions):
         require(
             self.num_mel_bins * (self.padded_window_size // 2) <= MAX_WEIGHTS,
             f"num_mel_bins={self.num_mel_bins} over an FFT of {self.padded_window_size} points (frame_length) needs a "
-            f"filter bank of more than {MAX_WEIGHTS} weights: reduce one of them",
+            f"filter bank of more than {MAX_WEIGHTS} weights: reduce num_mel_bins or frame_length",
         )
 
 
@@ -189,7 +189,7 @@ class PlpOptions(MelFeatureOptions):
         require(
             (self.lpc_order + 1) * (self.num_mel_bins + 2) <= MAX_WEIGHTS,
             f"lpc_order={self.lpc_order} with num_mel_bins={self.num_mel_bins} needs a transform of more than "
-            f"{MAX_WEIGHTS} weights: reduce one of them",
+            f"{MAX_WEIGHTS} weights: reduce lpc_order or num_mel_bins",
         )
 
     @property

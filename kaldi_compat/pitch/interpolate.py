@@ -287,7 +287,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     path = np.empty(int(grids.bounds[-1]), np.int64)
     if native.get_function("interpolate_pitch")(c_grids, path):
         raise MemoryError(
-            "no memory for the moves on a grid of pitches: use shorter utterances, or a machine with more memory"
+            "cannot allocate memory for a grid of pitches: use shorter utterances, or a machine with more memory"
         )
     return path
 
@@ -374,6 +374,6 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
 def check_track(features: Floats) -> None:
     """Raise :class:`FeatureError` unless features are (frames, 2) and no pitch (column 1) is negative or NaN."""
     if features.ndim != 2 or features.shape[1] != 2:
-        raise FeatureError(f"expected two columns, probability of voicing and pitch, not the shape {features.shape}")
+        raise FeatureError(f"expected (frames, 2), probability of voicing and pitch, not the shape {features.shape}")
     if not bool((features[:, 1] >= 0).all()):
         raise FeatureError("a pitch is negative or NaN: use 0 where a frame has no pitch")

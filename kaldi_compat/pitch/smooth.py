@@ -83,7 +83,7 @@ def smooth_pitch(
     """
     options = make_options("smooth_pitch", SmoothPitchOptions, options, changes)
     if features.ndim != 2 or features.shape[1] < 2:
-        raise FeatureError(f"expected columns for probability of voicing and pitch, not the shape {features.shape}")
+        raise FeatureError(f"expected (frames, 2), probability of voicing and pitch, not the shape {features.shape}")
     voicing, pitch = features[:, 0].astype(np.float64), features[:, 1]
     if not bool(((voicing >= 0) & (voicing <= 1)).all()):
         raise FeatureError("the first column must be the probability of voicing, from 0 to 1")

@@ -73,7 +73,9 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
             if len(vectors[0]) != dim:
-                raise FeatureError("the vectors of the utterances differ in dimension: extract all with one model")
+                raise FeatureError(
+                    f"vectors have dimension {len(vectors[0])}, but earlier vectors {dim}: extract all with one model"
+                )
             if counts_writer is not None:
                 counts_writer[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))

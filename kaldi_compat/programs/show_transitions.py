@@ -31,12 +31,12 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
     counts = None if occupancies is None else io_ark.load(occupancies, kind="double-vector")
     if counts is not None and len(counts) != transitions.num_pdfs:
         raise OptionError(
-            f"{occupancies} has {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs: name the file of "
-            "occupancies that belongs to the model"
+            f"{occupancies} has {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs: pass the "
+            "occupancies file of this model"
         )
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
         if phone >= len(names) and phone not in names:
-            raise OptionError(f"{symbols}: no symbol for phone {phone}: name the phones.txt of the model")
+            raise OptionError(f"{symbols}: no symbol for phone {phone}: pass the phones.txt of this model")
     write_text("-", "".join(format_transitions(transitions, names, counts)))
     return 0
 

@@ -143,8 +143,8 @@ class ModuleSource(ExtractorSource):
         latest = digest_object(self._object, get_torch_extractors())
         if kinds := [type(module).__name__ for module in self._find_new_modules(latest) if module.training]:
             raise DumpError(
-                f"{self.job.feature} creates the module {kinds[-1]} after its first call, in training mode: create it "
-                "before, or call its eval()"
+                f"{self.job.feature} creates the module {kinds[-1]} in training mode in a later call: create the "
+                "module in the constructor, or call its method eval()"
             )
         # Keep changes since before the first call only for values that later calls change, or that contain such values.
         later_paths = find_changed_values(self._digest_after_first_call, latest)

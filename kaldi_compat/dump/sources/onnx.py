@@ -128,8 +128,8 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
         try:
             return tuple(sorted(_find_locations(content)))
         except ValueError as error:
-            fault = f"--onnx={path} cannot be opened: it is not an ONNX model"
-            raise DumpError(f"{fault} ({error}): export it again") from None
+            fault = f"--onnx={path} cannot be opened: it is not a valid ONNX model"
+            raise DumpError(f"{fault} ({error}): export or copy the model again") from None
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
@@ -168,9 +168,9 @@ def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tup
         elif wire_type in FIXED_BYTES:
             stop = position + FIXED_BYTES[wire_type]
         else:
-            raise ValueError(f"it has the unsupported wire type {wire_type}")
+            raise ValueError(f"the file has the unsupported wire type {wire_type}")
         if stop > end:
-            raise ValueError("it is cut off")
+            raise ValueError("the file ends too early")
         yield (tag & 0xFFFFFFFF) >> 3, wire_type, position, stop
         position = stop
 
@@ -185,4 +185,4 @@ def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]
         value |= (content[index] & 127) << 7 * shift
         if content[index] < 128:
             return value, index + 1
-    raise ValueError("it is cut off")
+    raise ValueError("the file ends too early")

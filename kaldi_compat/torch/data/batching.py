@@ -88,7 +88,7 @@ def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
     """
     checked: Tensor | None = check_lengths(lengths, batch, 1 - batch.ndim)  # Axis 1, counted from the end.
     if checked is None:
-        raise FeatureError("lengths must be a tensor (items,), not None")
+        raise FeatureError("lengths must not be None: pass the length of each item as a tensor of shape (items,)")
     return [row[:length] for row, length in zip(batch, checked.tolist(), strict=True)]
 
 

@@ -145,7 +145,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             )
         if samples.dim() not in (1, 2):
             raise AudioError(
-                f"samples must have the shape (T,) or (B, T), or be a list of (T,); not {tuple(samples.shape)}"
+                f"samples must be a tensor (T,) or (B, T), or a list of (T,), not of shape {tuple(samples.shape)}"
             )
         return samples if samples.dtype == torch.float64 else samples.float()
 

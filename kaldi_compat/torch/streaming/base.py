@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain, refuse_export
@@ -173,7 +174,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         try:
             return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
         except (TypeError, ValueError, RuntimeError):
-            raise AudioError(f"final must be a bool, or one bool for each slot, and slots={self.slots}") from None
+            shown = f"{quote_value(final)} for {self.slots} slot{'s' * (self.slots != 1)}"
+            raise AudioError(f"final must be a bool, or one bool for each slot, not {shown}") from None
 
 
 class WindowStream(WindowFlow, Stream[Options]):

@@ -72,7 +72,7 @@ def repair_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
         advice = ": pass one array of the batch" * (array.ndim > 2)
         advice += ": to compare with audio, write for example explain(features, samples, 16000)" * (array.ndim == 1)
-        shown = f"{array.dtype} {array.shape}{advice}"
+        shown = f"{array.dtype} of shape {array.shape}{advice}"
         raise FeatureError(f"features must be a nonempty array (frames, dim) of numbers, not {shown}")
     if array.dtype.kind == "f" and not _has_plausible_magnitudes(array) and _has_plausible_magnitudes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]

@@ -126,7 +126,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
             f"({error})"
         ) from None
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
-        shown = f"{recording.dtype} {recording.shape}"
+        shown = f"{recording.dtype} of shape {recording.shape}"
         raise AudioError(f"audio must be a nonempty array (T,) or (channels, T) of numbers, not {shown}")
     recording = np.atleast_2d(recording)
     if len(recording) > THRESHOLDS.channels:
@@ -136,7 +136,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
         )
     if recording.shape[-1] < 0.025 * rate:
         raise AudioError(
-            f"the audio has {recording.shape[-1]} samples, which is less than a frame of 25 ms: pass longer audio"
+            f"the audio has {recording.shape[-1]} samples at {rate:g} Hz, which is less than a frame of 25 ms: pass "
+            "longer audio, or correct the sampling rate"
         )
     if not np.isfinite(recording).all():
         raise AudioError("the audio holds NaN or infinity: pass finite samples")

@@ -467,7 +467,7 @@ def test_row_group_of_a_parquet_file_fills_the_memory(monkeypatch: pytest.Monkey
 def test_row_group_of_a_parquet_file_has_up_to_64_arrays(ark: Ark) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     np.savez("a.npz", **{f"k{i}": np.full(2, i, "f4") for i in range(130)}, wide=np.ones(2))
-    said = "ark: a.npz: wide: is float64, but the column is float32: convert one type only\n"
+    said = "ark: a.npz: wide: is float64, not float32 as earlier: convert arrays of one type\n"
     assert said in ark("convert a.npz o.parquet", 1).err
     metadata = parquet.ParquetFile("o.parquet").metadata
     assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [64, 64, 2]

@@ -230,7 +230,7 @@ BAD = np.array([[1, 2], [np.nan, 1], [2, 3]])
         (lambda v, s: Plda.fit(v, s * 0), "all vectors are from one speaker: PLDA needs at least 2 speakers"),
         (lambda v, s: Plda.fit(v, np.arange(len(v))), "every speaker has only one vector"),
         (lambda v, s: Plda.fit(v, s[1:]), "expected 20 speakers"),
-        (lambda v, s: Plda.fit(v[0], s), r"expected vectors of shape \(vectors, dim\), not \(3,\)"),
+        (lambda v, s: Plda.fit(v[0], s), r"expected a nonempty array of shape \(vectors, dim\), not \(3,\)"),
         (lambda v, s: Plda.fit({"u": v[0]}, s), r"not \(\): pass list\(vectors\.values\(\)\)"),
         (lambda v, s: Plda.fit(v[:0], s[:0]), r"not \(0, 3\)"),
         (lambda v, s: Plda.fit(BAD, s[:3]), "vector 1 contains NaN or infinities"),

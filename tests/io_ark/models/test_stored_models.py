@@ -126,7 +126,7 @@ def test_transform_is_not_that_of_one_vector_and_precision_is_lost() -> None:
         ({"enrolled": np.ones((2, 5))}, r"vectors of shape \(2, 5\) do not fit a PLDA model of 12"),
         ({"num_utts": [1, 2]}, r"num_utts has the shape \(2,\): pass a number, or an array of shape"),
         ({"num_utts": 0}, "num_utts must be positive"),
-        ({"tested": np.ones(12)}, r"expected an array of shape \(vectors, 12\), not \(12,\)"),
+        ({"tested": np.ones(12)}, r"expected vectors of shape \(trials, 12\), not of shape \(12,\)"),
     ],
 )
 def test_vectors_that_do_not_fit_are_scored(change: dict[str, Any], said: str) -> None:

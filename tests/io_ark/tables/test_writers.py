@@ -207,9 +207,9 @@ def test_each_entry_is_written_by_its_own_call(kind: io_ark.Kind, folder: Path) 
         ("token-vector", ["a b", ""], "invalid token 'a b'"),
         ("float", "x", "'x' is not a number that fits into a float"),
         ("posterior", [[(1, 0.5)], [(1.5, 0.5)]], "expected an integer, not 1.5"),
-        ("posterior", [[(1, 0.5), (2,)]], "an element is not a pair"),
+        ("posterior", [[(1, 0.5), (2,)]], "expected pairs of numbers"),
         ("int-vector-vector", [[1], [2**31]], "2147483648 does not fit into 32 bits"),
-        ("int-pair-vector", [(1, 2), 3], "an element is not a pair"),
+        ("int-pair-vector", [(1, 2), 3], "expected pairs of numbers"),
         ("float-pair-vector", [(1, 2), (np.ma.masked, 3)], "elements are masked"),
     ],
 )

@@ -176,7 +176,7 @@ def test_invalid_arguments_are_refused() -> None:
         reverberate(speech[:0], RATE)
     with pytest.raises(AudioError, match="is empty"):
         reverberate(speech, RATE, ROOM[:0])
-    with pytest.raises(AudioError, match=r"impulse response must have the shape \(taps,\), not \(1, "):
+    with pytest.raises(AudioError, match=r"impulse response must have one channel, not the shape \(1, "):
         reverberate(speech, RATE, ROOM[None])
     with pytest.raises(FeatureError, match="not list: convert it"):
         reverberate([1.0, 2.0], RATE)  # type: ignore[type-var]

@@ -102,7 +102,7 @@ def test_shapes_that_do_not_match_are_refused() -> None:
         lambda: full_lda(np.eye(3), vector),
     ]
     for call in calls:
-        with pytest.raises(FeatureError, match=r"must be a matrix, but has the shape \(3,\)"):
+        with pytest.raises(FeatureError, match=r"a transform of shape \(3,\) is not a matrix: pass"):
             call()
     with pytest.raises(FeatureError, match="empty"):
         compose_transforms(np.zeros((2, 0)), np.zeros((0, 3)))

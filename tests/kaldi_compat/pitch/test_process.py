@@ -300,7 +300,7 @@ def test_a_track_without_frames_or_columns() -> None:
         (process_kaldi_pitch_feats, np.zeros((2, 2), np.float32), "no logarithm"),
         (process_pitch_feats, np.full((2, 2), 7, np.float32), "probability of voicing"),
         (process_pitch_feats, np.zeros((2, 2), np.float32), "interpolate-pitch"),
-        (interpolate_pitch, np.ones((2, 3), np.float32), "two columns"),
+        (interpolate_pitch, np.ones((2, 3), np.float32), "and pitch, not"),
         (interpolate_pitch, np.full((2, 2), -1, np.float32), "negative"),
     ],
 )

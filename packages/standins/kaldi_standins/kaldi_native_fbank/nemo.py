@@ -118,8 +118,8 @@ class OnlineNemoFbank:
             OptionError: an argument is negative, a frame is not available yet, or its audio was discarded. The error is
                 also a ValueError.
         """
-        require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
-        first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Indices of samples.
+        require(frame_index >= 0 and n >= 0, f"frame_index={frame_index} and n={n} must be 0 or larger")
+        first, end = frame_index * self._hop, (frame_index + n) * self._hop  # Sample indices.
         if first < self._start or frame_index + n > self.num_frames_ready:
             oldest, last = self._start // self._hop, self.num_frames_ready - 1
             advice = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"

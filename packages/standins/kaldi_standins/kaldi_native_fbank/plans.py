@@ -57,7 +57,7 @@ def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) ->
         # Raw frames need no FFT, but a plan refuses an odd number of samples unless the FFT is padded.
         values |= {"energy_floor": 0.0, "round_to_power_of_two": True}
     elif values["htk_mode"] and options_class is MfccOptions:
-        raise OptionError("htk_mode=True is not supported with MfccOptions: set htk_mode=False, or use FbankOptions")
+        raise OptionError("mel_opts.htk_mode=True is not supported with MfccOptions: set mel_opts.htk_mode=False")
     plan = exact.make_plan(options_class.convert(values))
     changes: dict[str, Any] = {}
     if window == "hann":

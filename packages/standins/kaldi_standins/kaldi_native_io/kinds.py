@@ -60,8 +60,8 @@ def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
     def check_array(value: Any) -> Array:
         array = as_array(value)
         if array.dtype != dtype or array.ndim != ndim:
-            raise FormatError(f"needs an array of {np.dtype(dtype)} with {ndim} dimension{'s' * (ndim > 1)}, not of "
-                              f"{array.dtype} with {array.ndim}: convert the array, or use another writer")  # fmt: skip
+            raise FormatError(f"needs a {ndim}-dimensional array of {np.dtype(dtype)}, not {array.dtype} of "
+                              f"shape {array.shape}: convert the array, or use another writer")  # fmt: skip
         return array
 
     return check_array

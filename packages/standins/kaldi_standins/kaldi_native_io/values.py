@@ -56,7 +56,7 @@ class _Array:
         self._values = np.array(values, self._dtype)
         if self._values.ndim != self._ndim:
             needed = f"{self._ndim} dimension{'s' * (self._ndim > 1)}"
-            raise TableError(f"{type(self).__name__} needs an array with {needed}, not with {self._values.ndim}")
+            raise TableError(f"{type(self).__name__} needs an array with {needed}, not of shape {self._values.shape}")
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the array, which shares its memory with this object."""

@@ -421,7 +421,7 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
     (12, b' [ 0.25 2 ]\\n')
     """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
-        shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise FormatError(f"expected an array of numbers with one or two axes, not {shown}")
     with open_sink(fd) as output, output.entry:
         output.write_all([format_array(array, digit)])

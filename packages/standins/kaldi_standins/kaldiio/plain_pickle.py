@@ -53,8 +53,8 @@ def _check_plain(value: Any) -> None:
             _check_plain(element)
     elif type(value) is np.ndarray or isinstance(value, np.generic):
         if value.dtype.hasobject or value.dtype.names:
-            raise FormatError(f"cannot pickle an array of objects or with fields (dtype {str(value.dtype)!r}): pass "
-                              "an array of numbers or strings")  # fmt: skip
+            raise FormatError(f"cannot pickle an array of Python objects or a structured array (dtype "
+                              f"{str(value.dtype)!r}): pass an array of numbers or strings")  # fmt: skip
     elif type(value) not in _PLAIN:
         raise FormatError(f"cannot pickle an object of type {type(value).__name__}: pass numbers, strings, bytes, "
                           "None, NumPy arrays, or lists, tuples, sets and dictionaries of these values")  # fmt: skip
@@ -93,8 +93,8 @@ def _make_dtype(name: str, *_: Any) -> _Unfinished:
     """Return the dtype ``name``, whose byte order may be set later. Raise FormatError for Python objects and fields."""
     dtype = np.dtype(name)
     if dtype.hasobject or dtype.names:
-        raise FormatError(f"a pickle has an array of Python objects or with fields (dtype {name!r}): save arrays "
-                          "of numbers or strings")  # fmt: skip
+        raise FormatError(f"a pickle has an array of Python objects or a structured array (dtype {name!r}): save "
+                          "arrays of numbers or strings")  # fmt: skip
     return _Unfinished(dtype)
 
 

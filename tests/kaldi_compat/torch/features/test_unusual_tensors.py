@@ -133,12 +133,12 @@ def test_mask_of_an_array_is_not_dropped(feature: Any) -> None:
 
 
 def test_sparse_vtln_factors_are_refused() -> None:
-    with pytest.raises(kc.OptionError, match="vtln_warp must be a number, or one for each utterance"):
+    with pytest.raises(kc.OptionError, match="vtln_warp must be a number, or one factor for each utterance"):
         kc.Fbank(dither=0.0)(torch.zeros(2, 800), vtln_warp=torch.ones(2).to_sparse())
 
 
 @pytest.mark.parametrize("feature", [kc.Fbank(dither=0.0), arrays.Fbank(dither=0.0)], ids=["torch", "arrays"])
 @pytest.mark.parametrize("factor", [10**5000, [1, 10**5000]], ids=["one", "two"])
 def test_vtln_factors_that_are_too_large_for_a_float_are_refused(feature: Any, factor: Any) -> None:
-    with pytest.raises(kc.OptionError, match="vtln_warp must be a number, or one for each utterance, not"):
+    with pytest.raises(kc.OptionError, match="vtln_warp must be a number, or one factor for each utterance, not"):
         feature(torch.zeros(2, 800) if isinstance(feature, kc.Fbank) else np.zeros((2, 800), "f4"), vtln_warp=factor)
