@@ -62,8 +62,8 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
     """Yield relations that turn ``features`` into ``target``, both (frames, columns).
 
     Each plausible orientation of ``target``, without padding, is related to each arrangement of ``features`` that has
-    as many columns. After a residual of at most ``tolerance``, the other arrangements for the orientation are skipped.
-    The descriptions ``first_steps`` precede the steps of each relation.
+    as many columns. After a relation with a residual of at most ``tolerance``, the remaining arrangements for this
+    orientation are skipped. The descriptions ``first_steps`` precede the steps of each relation.
     """
     rows, columns = target.shape
     for orientation_words, oriented in arrangements.list_orientations(target):
@@ -109,8 +109,8 @@ def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubl
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements that may turn features (frames, columns) into the rows of ``target`` (rows, columns).
 
-    The unchanged features come first, and then stacked frames, every n-th frame, the columns in another order, sliding
-    means, and deltas.
+    The unchanged features come first, and then stacked frames or appended deltas, every n-th frame, the columns in a
+    different order, normalization in sliding windows, and deltas without the features.
     """
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN

@@ -434,7 +434,7 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 
 
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
-    """Merge each cause with changes in ``known`` into a second one that explains all of its vectors.
+    """Merge a cause in ``known`` into a second cause if both have changes and the second explains the vectors of both.
 
     The second cause may change additional options only if they are :data:`LEVELS`, which have no effect on loud audio.
     ``wrong_results`` maps names of vectors to their wrong results.

@@ -58,7 +58,7 @@ class Explanation:
         is_exact: True if the array is explained: 99.9% of the differences are below the tolerance, all differences are
             below 30 times the tolerance, and chance does not explain as much.
         worst_frame, worst_column: indices of the frame and column of the array with the largest difference.
-        where: description of the frames or columns that differ, or "" if they are many.
+        where: description of the places with differences above the tolerance, or "" if they are too many or none.
         left: description of the part that is not explained, or "" if no part or all of the array is explained.
         is_certain: True if the feature, the options and the steps were verified for nearly all values of the array.
             False if the options and the steps are guesses.
@@ -107,7 +107,7 @@ class Explanation:
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_early_end(self) -> str:
-        """Return a remark on the limit that ended the search, or "" if none did or the answer is certain."""
+        """Return a remark on the limit that ended the search, or "" if no limit did or if the answer is certain."""
         if self.in_time or self.is_certain:
             return ""
         if self.is_slow:
@@ -197,8 +197,8 @@ def explain(
             file of features.
         sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
         tolerance: absolute difference that counts as explained, for 99.9% of the values. All other values may differ by
-            30 times as much. The tolerance is multiplied by a hundredth of the largest magnitude if this is above 100,
-            and by the largest standard deviation of a column if this is below 1.
+            30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if it
+            is below 1. Otherwise, it is multiplied by a hundredth of the largest magnitude if this is above 100.
 
     Returns:
         The explanation. ``str()`` returns it as a sentence.
@@ -262,7 +262,7 @@ def _explain_by_audio(
     """Explain an array (frames, columns) by the first of ``presets`` whose features equal it, or else by a search.
 
     If the array cannot be features, the explanation states only the reason. ``repairs`` describe earlier repairs of the
-    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. ``tolerance`` is that of :func:`explain`.
+    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. See :func:`explain` for ``tolerance``.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -282,8 +282,8 @@ def _explain_by_search(
 ) -> Explanation:  # fmt: skip
     """Explain an array by a search, or state that no features of the audio resemble it.
 
-    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` limits the work. The
-    other arguments are those of :func:`_explain_by_audio`.
+    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` limits the work. See
+    :func:`_explain_by_audio` for the other arguments.
     """
     storage = arrangements.find_storage(target)
 
