@@ -124,9 +124,9 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if it has the
-    same value in all varying columns, of which there are at least two. A column does not depend on audio if it is
-    constant in the rows that depend on audio or, if there are no such rows, in the whole array.
+    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if two or more
+    columns vary and the row has the same value in all of them. A column does not depend on audio if it is constant in
+    the rows that depend on audio or, if there are no such rows, in the whole array.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)

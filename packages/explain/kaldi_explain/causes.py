@@ -27,7 +27,7 @@ FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")  # A step that o
 ROUNDING = "rounding errors in a few values"
 LEVELS = {"floor", "added", "span", "energy_floor"}  # Options that affect only quiet cells.
 # Mistakes in reading 16-bit samples: functions that convert the right samples (T,) to the wrong samples.
-SAMPLES: dict[str, Callable[[Array], Array]] = {
+SAMPLE_MISTAKES: dict[str, Callable[[Array], Array]] = {
     "absolute values of the samples": lambda samples: np.abs(samples.astype(np.int32)),
     "the samples in reverse order": lambda samples: samples[::-1],
     "the bytes of the samples swapped": lambda samples: samples.byteswap(),
@@ -226,7 +226,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if a result equals the requested features in their common frames, or else None.
+    """Return a cause if a result and the requested features agree in their common frames, or else None.
 
     If the number of frames is right, the cause is rounding errors. Otherwise, the cause has no name and is not
     reported, because :func:`_add_frame_causes` reports the wrong number of frames.
@@ -293,8 +293,8 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a cause for the first mistake in :data:`SAMPLES` that explains a result, or None if no mistake does."""
-    for name, change in SAMPLES.items():
+    """Return a cause for the first mistake in :data:`SAMPLE_MISTAKES` that explains a result, or None if no mistake does."""
+    for name, change in SAMPLE_MISTAKES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
         if changed.is_explained_by(requested):

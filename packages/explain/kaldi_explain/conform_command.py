@@ -57,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``kaldi-compat conform``, which prints a scorecard, and return the exit status.
 
     ``argv`` replaces the arguments after ``conform``. The status is 0 after ``--help``, and if the tested program
-    supports at least one vector and passes all vectors that it supports. It is 1 if a vector is wrong or
-    fails or if none is supported, 2 for invalid arguments, and 255 for any other error.
+    supports at least one vector and passes all vectors that it supports. It is 1 if a vector is wrong or fails, or if
+    no vector is supported. It is 2 for invalid arguments, and 255 for any other error.
     """
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)

@@ -180,11 +180,11 @@ def explain(
 ) -> Explanation:
     """Find the front end that computed an array of features from audio, or the relation of two arrays of features.
 
-    Presets are tried first. If no preset computes the array, its layout is estimated: the axis of time, and rows and
-    columns that are masked, padded, copied or deltas. The frame shift and the first frame follow from correlations with
-    the energies of the audio. A search then changes the options of the feature, peculiarities of other libraries and
-    ports, and the audio, as long as a change explains more. Floors, the form of the logarithm and normalization are
-    chosen last.
+    Presets are tried first. If no preset computes the array, its layout is estimated: the time axis, and which rows and
+    columns are masks, padding, copies or deltas. The frame shift and the first frame follow from correlations with the
+    energies of the audio. A search then tries other options of the feature, peculiarities of other libraries and ports,
+    and changes of the audio, as long as they explain more of the array. Floors, the form of the logarithm and
+    normalization are chosen last.
 
     An array is explained if all differences are small in comparison with the spread of the array. Noise, masks, labels
     and posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
@@ -205,8 +205,8 @@ def explain(
 
     Raises:
         FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, or
-            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a name stands for a
-            recording in place of features, a whole table, or a key that the table lacks.
+            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a file name stands for a
+            recording instead of features, for a whole table, or for a key that the table lacks.
         ArkError: any other file cannot be read.
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
             channels, or is shorter than 25 ms.
@@ -366,7 +366,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
 
 
 def _list_steps(answer: Answer, sheet: Sheet, storage: Storage) -> list[str]:
-    """Describe the steps before and after the feature of an answer. "" stands for an omitted step."""
+    """Describe the steps before and after the feature of an answer. "" stands for a step that changes nothing."""
     settled, places = answer.settled, answer.places
     source = settled.candidate.source
     loudness = source.loudness_factors.get(settled.candidate.scale, "")
