@@ -171,7 +171,7 @@ class Cause:
 
     @property
     def key(self) -> str:
-        """Name that causes of the same mistake share. If :attr:`changes` is None, "#" replaces each number in it."""
+        """Name that causes of the same mistake share. If :attr:`changes` is None, "#" replaces its numbers."""
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
@@ -293,7 +293,7 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a cause for the first mistake in :data:`SAMPLE_MISTAKES` that explains a result, or None if no mistake does."""
+    """Return a cause for the first of :data:`SAMPLE_MISTAKES` that explains a result, or None if none of them does."""
     for name, change in SAMPLE_MISTAKES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
