@@ -144,8 +144,8 @@ def conform_command(
 def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once for each vector, and return the results in the order of the vectors.
 
-    After the program has exceeded ``timeout`` seconds on ``MAX_TIMEOUTS`` consecutive vectors, do not run it again: the
-    remaining vectors fail. Input files for the program, and its output files, are written to ``folder``.
+    After the program has exceeded ``timeout`` seconds on ``MAX_TIMEOUTS`` consecutive vectors, it is not run again, and
+    the remaining vectors fail. Input files for the program, and its output files, are written to ``folder``.
     """
     results: list[Result] = []
     for vector in vectors:
@@ -213,9 +213,8 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
     """Replace placeholders in a command, such as {audio}, with paths, and run it. Then kill all processes that it left.
 
     Return the exit status, and a description of how the program ended (:func:`_describe_end`). The status is ``-n`` if
-    signal ``n`` ended the program. After ``timeout`` seconds, the program is killed. The status is then
-    ``TIMEOUT_STATUS``, and the description begins with ``TOO_LONG``. Raise :class:`FeatureError` if the program cannot
-    be started.
+    signal ``n`` ended the program. If the program exceeds ``timeout`` seconds, the status is ``TIMEOUT_STATUS``, and
+    the description begins with ``TOO_LONG``. Raise :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
     for placeholder, path in placeholder_paths.items():
@@ -271,7 +270,7 @@ def find_error(text: str) -> str:
 
 
 def _read_result(vector: Vector, output_file: Path, hint: str) -> Result:
-    """Grade the output file of a vector. If it cannot be read, the grade is "failed", and ``hint`` ends the reason."""
+    """Grade a vector's output file. If it cannot be read, the grade is "failed", and the reason ends with ``hint``."""
     try:
         return grade(vector, load_npy(output_file))
     except Exception as error:  # A damaged file may raise any error.

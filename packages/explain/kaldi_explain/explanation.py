@@ -116,7 +116,7 @@ class Explanation:
         return " (the search stopped at its limit of work, before it had tried all options)"
 
     def __str__(self) -> str:
-        """Return one line: the verdict unless it is "explained", the cause, the largest difference, and any advice."""
+        """Return one line: the verdict unless it is "explained", the cause, any difference, and any advice."""
         if self.is_exact:
             description = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"
@@ -192,9 +192,9 @@ def explain(
     Args:
         features: array (frames, dim), or transposed; or the name of a file that contains it, such as ``"feats.npy"`` or
             ``"feats.ark:utt1"``.
-        audio: the samples (T,) or (channels, T), as integers or floating point; or, without ``sample_frequency``,
-            another array of features (frames, dim); or an :class:`io_ark.Wave`; or the name of an audio file or of a
-            file of features.
+        audio: the samples (T,) or (channels, T), as integers or floating point; an :class:`io_ark.Wave`; the name of an
+            audio file or of a file of features; or, without ``sample_frequency``, another array of features (frames,
+            dim).
         sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
         tolerance: absolute difference that counts as explained, for 99.9% of the values. All other values may differ by
             30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if it
@@ -210,7 +210,7 @@ def explain(
         ArkError: any other file cannot be read.
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
             channels, or is shorter than 25 ms.
-        OptionError: the tolerance or the sampling rate is out of range.
+        OptionError: the tolerance is negative or not finite, or the sampling rate is not a number of at least 1000.
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
@@ -386,7 +386,7 @@ def _explain_match(
 
     ``computed`` are features, and ``target`` is the part of an array that they should equal, which begins at the frame
     and column ``first`` of the array. ``preset``, ``variant`` and the nonempty ``steps`` become attributes. ``target``
-    is explained if the residual is at most ``tolerance``. ``step`` is the largest rounding error of its stored numbers.
+    is explained if the residual is at most ``tolerance``. ``step`` is the largest error of the array's stored numbers.
     Only values in the mask ``compared`` (frames, columns) are compared. None stands for all values.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
