@@ -313,7 +313,7 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
     """
 
     def measure_cost(window: int) -> float:
-        """Return the distance (:func:`measure_distance`) of the array from the arranged features."""
+        """Charge the work, and return the distance (0 to 1) of the arranged features from the array."""
         charge_microseconds(100 + 0.1 * features.size)
         return measure_distance(*select_common_frames(make(window).apply(features), target, start))
 
@@ -430,9 +430,9 @@ def _find_integer_rounding(integers: Doubles, words: str, step: float) -> tuple[
     """Return the rounding of integers (frames, columns): a description, the largest error, and ``Storage.values``.
 
     ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
-    about twice as frequent as -2, -1, 1 or 2, because they stand for all numbers from -1 to 1. A ratio above 1.6 shows
-    this. If -2, -1, 1 or 2 occurs less than 10 times, the rounding is unknown, and the larger error of rounding toward
-    zero is assumed.
+    about twice as frequent as any of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. A ratio above
+    1.6 shows this. If any of -2, -1, 1 and 2 occurs fewer than 10 times, the rounding is unknown, and the larger error
+    of rounding toward zero is assumed.
     """
     zero_count, *other_counts = [int(np.sum(integers == number)) for number in (0, -2, -1, 1, 2)]
     is_certain = min(other_counts) >= 10

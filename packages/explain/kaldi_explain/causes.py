@@ -113,7 +113,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return the absolute errors of ``result``, divided by the feature's magnitude if it is above 1.
+        """Return the absolute errors of ``result``, divided by the feature's magnitude if this is above 1.
 
         If one of the two values is NaN or infinite, the error is infinite, or 0 for equal infinities.
         """
@@ -277,7 +277,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if the columns or frames are in reverse order, or 1 to 4 frames early or late, or else None."""
+    """Return a cause if columns or frames are reversed, or if all frames are 1 to 4 frames early or late, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -322,7 +322,7 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
-    """Search for the computation of a result with :func:`explain`, and return its differences from Kaldi as a cause.
+    """Use :func:`explain` to find how a result was computed, and return the differences from Kaldi as a cause.
 
     Without a requested model, the cause names the steps from Kaldi's output to the result. Return None if the result is
     not explained. Additional frames need no explanation. Also return None if the result has fewer than 20 frames and

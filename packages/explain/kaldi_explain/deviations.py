@@ -31,7 +31,7 @@ class Comparison:
         features: features (all_frames, columns) of the whole recording, mapped to the numbers of the array.
         shift: index of the features' frame that the first row of ``values`` should equal.
         slope, offset: factors and offsets (columns,) by which ``features`` were mapped to the numbers of the array.
-        tolerance: difference, in addition to ``step``, that is accepted for most values.
+        tolerance: largest difference, in addition to ``step``, that most values may have. See also :attr:`limit`.
         step: largest rounding error of the array's stored numbers.
         ignored: mask (frames, columns) of values that cannot be compared.
         padding: mask (frames,) of the rows at the ends of the array that are padding.
