@@ -277,7 +277,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if columns or frames are reversed, or if all frames are 1 to 4 frames early or late, or else None."""
+    """Return a cause if columns or frames are reversed, or all frames are 1 to 4 frames early or late, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
