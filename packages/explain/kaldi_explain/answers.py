@@ -28,7 +28,7 @@ from kaldi_explain.work import Budget
 
 MIN_EXPLAINED_COLUMNS = 0.25  # Smallest share of the columns that must be explained to leave out all other columns.
 MAX_NOISE_STD = 20  # Standard deviation of noise in steps of 16-bit samples. Louder noise would be audible.
-CERTAIN_COST_RATIO = 1.5  # The value of an option is certain if any other value increases the cost by this factor.
+CERTAIN_COST_RATIO = 1.5  # An option is certain if every other value increases the cost by at least this factor.
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,13 @@ class Answer:
 
 
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer of a search from its best ``attempt``, and look for reasons of the remaining differences.
+    """Return the answer of the search of ``finder`` from its best ``attempt``, and explain the remaining differences.
 
     ``settled`` is the candidate of the attempt after all open options, and the steps from its features to the array,
-    were chosen. If the features are certain, the array's other columns may be pitch. Otherwise, noise may explain the
-    differences, or the features may explain only some columns. If the features remain uncertain, certain options are
-    separated from guesses. ``tolerance`` is the largest difference that counts as explained, in units of the array.
+    were chosen. If the features are certain, columns that they do not explain may be pitch. Otherwise, noise may
+    explain the differences, or the features may explain only some columns. If the features remain uncertain, certain
+    options are separated from guesses. The last reserve of ``finder.budget`` limits this work. ``tolerance`` is the
+    largest difference that counts as explained, in units of the array.
     """
     finder.budget.begin_completion()
     sheet = attempt.search.sheet
@@ -82,7 +83,7 @@ def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, toleranc
 
 
 def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, tolerance: float) -> Answer | None:
-    """Return the answer with the first candidate whose difference from the array looks like noise, or None.
+    """Return ``answer`` with the first features whose difference from the array looks like noise, or else None.
 
     Try ``answer.settled``, and then the candidates of :func:`_list_plain_candidates`, until the budget ends. The answer
     stays uncertain, because the random numbers of the noise are unknown.
@@ -100,8 +101,9 @@ def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, toleranc
 def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
     """Return the answer after fitting uncertain features only to the columns of the array that they explain.
 
-    The answer may then be certain. Return ``answer`` unchanged if the features leave at least ``THRESHOLDS.partial`` of
-    the array's spread unexplained, or if a column is neither computed from the features nor constant.
+    The new answer may be certain. Return ``answer`` unchanged if the features, before or after settling, leave at least
+    ``THRESHOLDS.partial`` of the array's spread unexplained, or if a column is neither computed from the features nor
+    constant.
     """
     sheet, settled = attempt.search.sheet, answer.settled
     is_near = max(settled.measure_unexplained(), attempt.cost) < THRESHOLDS.partial
@@ -115,7 +117,7 @@ def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
 
 
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
-    """Return True if features explain at least 90% of the compared values (``deviations.compared``), not by chance.
+    """Return True if features explain at least 90% of the values in ``deviations.compared``, and not by chance.
 
     A value is explained if it differs from the features by at most 30 times the tolerance, plus the rounding error of
     stored numbers. The residual of the explained values (:func:`fits.measure_residual`) must be within the tolerance.
@@ -143,7 +145,7 @@ def _exceeds_chance(settled: Settled, is_explained: Mask) -> bool:
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask (columns,) of columns computed from features, or constant in all rows that depend on audio."""
+    """Return the mask (columns,) of columns made from features, or constant in all rows that depend on the audio."""
     is_covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     # An arrangement with a name, such as stacked frames, computes all columns from the features.
     is_covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
@@ -151,7 +153,7 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows, apart from padding, the array has before and after the rows that have features."""
+    """Describe how many rows, without padding at the ends of the array, precede and follow the rows with features."""
     rows_before = np.flatnonzero(sheet.rows[: settled.row])
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     count_before = settled.row - int(rows_before[0]) if len(rows_before) else 0
@@ -160,10 +162,10 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield candidates without noise, whose features are compared with the array without a map, such as an offset.
+    """Yield candidates without added noise. No map, such as an offset, is fitted between their features and the array.
 
-    They are the candidates of ``attempt``, and of the first two starts of the search if they have the same sheet. Each
-    is followed by its variations with other frame positions, but only those with ``snip_edges=True`` and no padding.
+    The candidate of ``attempt`` comes first, and then the first two starts of the search if they have the same sheet.
+    Every candidate is followed by its variations with different frame positions, ``snip_edges=True`` and no padding.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.starts[:2]):
@@ -177,11 +179,11 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Describe the columns ``columns`` (indices) as the output of one of Kaldi's programs for pitch, if they equal it.
+    """Describe the columns with the indices ``columns`` if they are the output of one of Kaldi's programs for pitch.
 
-    Pitch is computed with the frame length, frame shift and ``snip_edges`` of the other features. It may differ from a
-    column by less than 1% of the column's standard deviation. Return "" if the columns differ more, or if these options
-    are invalid for pitch.
+    Pitch is computed with the frame length, frame shift and ``snip_edges`` of the other features. Each value may differ
+    from pitch by less than 1% of its column's standard deviation. Return "" if no program has this output, or if these
+    options are invalid for pitch.
     """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
@@ -205,8 +207,8 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
     """Fit the features to the array again, without columns where the two differ by more than an offset and a scale.
 
-    Return ``settled`` unchanged if no column would be left out, or more than three quarters of them, or if the residual
-    of the new fit is above ``tolerance``.
+    Return ``settled`` unchanged if no column or more than three quarters of the columns would be left out, or if no new
+    fit has a residual of at most ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
@@ -223,9 +225,10 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
     """Describe the noise in the samples that explains the difference between features and array, or return "".
 
-    The standard deviation of the noise is adapted in five iterations, until the noise changes the features as much as
-    they differ from the array. Its unit is that of the scaled samples, in which Kaldi's default is 1. Return "" if it
-    does not converge below ``MAX_NOISE_STD``, or if the noise mainly changes other cells.
+    In up to five iterations, the standard deviation of the noise is adapted until the noise changes the features as
+    much as the features differ from the array, within 10%. The standard deviation applies to scaled samples, like
+    Kaldi's ``dither``. Return "" if it does not converge below ``MAX_NOISE_STD``, or if the differences are large in
+    cells in which the effects of the noise are small.
     """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
@@ -273,7 +276,7 @@ def _have_equal_means(differences: Doubles, effects: Doubles) -> bool:
 
 
 def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return descriptions of the certain options of ``final``, and of the options that are guesses.
+    """Return descriptions of the certain options of ``final``, and descriptions of its guessed options.
 
     ``final`` is the candidate of ``attempt`` after its open options were chosen. An option that this choice changed is
     a guess. Any other option is certain if its default, and every other value that the search tries, increase the cost

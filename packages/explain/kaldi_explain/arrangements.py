@@ -124,9 +124,9 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if it has the
-    same value in all of two or more columns that vary. A column does not depend on audio if it is constant in all other
-    rows or, if there are no other rows, in the whole array.
+    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if two or more
+    columns vary and the row has the same value in all of them. A column does not depend on audio if it is constant in
+    the rows that depend on audio or, if there are no such rows, in the whole array.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -157,7 +157,7 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 def list_arrangements(target: Doubles) -> list[Arrangement]:
     """Return the arrangements that stack overlapping frames or append deltas, and that fit an array (rows, columns).
 
-    If none fits, return those that join frames without overlap and may fit, and then :data:`PLAIN`.
+    If none fits, return the arrangements that join frames without overlap and may fit, and then :data:`PLAIN`.
     """
     derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]
@@ -263,7 +263,7 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that turns features into deltas of one ``order``, over ``window`` frames on each side."""
+    """Return the arrangement that replaces features with deltas of one order, over ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -313,7 +313,7 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
     """
 
     def measure_cost(window: int) -> float:
-        """Return the distance (:func:`measure_distance`) of the array from the arranged features."""
+        """Charge the work, and return the distance (0 to 1) of the arranged features from the array."""
         charge_microseconds(100 + 0.1 * features.size)
         return measure_distance(*select_common_frames(make(window).apply(features), target, start))
 
@@ -392,7 +392,7 @@ class Storage:
     """An array, and the rounding of its numbers when they were stored.
 
     Attributes:
-        words: list of the description of the rounding. [] if the numbers were not rounded.
+        words: description of the rounding, as a list of one string. [] if the numbers were not rounded.
         step: largest difference between ``values`` and the numbers before rounding.
         values: the array (frames, columns). A number that was rounded toward zero is replaced with the middle of the
             interval that is rounded to it.
@@ -429,9 +429,10 @@ def find_storage(target: Doubles) -> Storage:
 def _find_integer_rounding(integers: Doubles, words: str, step: float) -> tuple[str, float, Doubles]:
     """Return the rounding of integers (frames, columns): a description, the largest error, and ``Storage.values``.
 
-    ``words`` and ``step`` are those of rounding to nearest. After rounding toward zero, as in most languages, zeros are
-    about twice as frequent as each of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. If one of these
-    four occurs less than 10 times, the rounding is unknown, and the larger error of rounding toward zero is assumed.
+    ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
+    about twice as frequent as any of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. A ratio above
+    1.6 shows this. If any of -2, -1, 1 and 2 occurs fewer than 10 times, the rounding is unknown, and the larger error
+    of rounding toward zero is assumed.
     """
     zero_count, *other_counts = [int(np.sum(integers == number)) for number in (0, -2, -1, 1, 2)]
     is_certain = min(other_counts) >= 10

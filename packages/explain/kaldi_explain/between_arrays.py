@@ -62,12 +62,12 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
     """Yield relations that turn ``features`` into ``target``, both (frames, columns).
 
     Each plausible orientation of ``target``, without padding, is related to each arrangement of ``features`` that has
-    as many columns. After a residual of at most ``tolerance``, the other arrangements for the orientation are skipped.
-    The descriptions ``first_steps`` precede the steps of each relation.
+    as many columns. After a relation with a residual of at most ``tolerance``, the remaining arrangements for this
+    orientation are skipped. The descriptions ``first_steps`` precede the steps of each relation.
     """
     rows, columns = target.shape
     for orientation_words, oriented in arrangements.list_orientations(target):
-        # A transposition is plausible only if the array has as many columns as the features after it, but not before.
+        # An array is transposed only if it then has as many columns as the features, and did not have them before.
         if orientation_words == ["transposed"] and (columns == features.shape[1] or rows != features.shape[1]):
             continue
         padding_words, unpadded = _remove_padding(oriented, len(features))
@@ -109,8 +109,9 @@ def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubl
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements that may turn features (frames, columns) into the rows of ``target`` (rows, columns).
 
-    The unchanged features come first, and then stacked frames, every n-th frame, the columns in another order, sliding
-    means, and deltas.
+    The unchanged features come first, and then stacked frames or appended deltas, every n-th frame, and the columns in
+    a different order. Normalization in sliding windows, and deltas without the features, follow if there are more than
+    five frames and the numbers of columns are equal.
     """
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN

@@ -38,10 +38,10 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True if a model's spectra are those of ``stft`` in librosa and torchaudio, for samples times ``unit``.
+    """Return True if librosa and torchaudio can compute a model's spectra from the recording's samples times ``unit``.
 
-    Such spectra have periodic Hann windows, and neither preemphasis nor DC removal. In addition, the model may have
-    neither a VTLN factor, nor numbers added to energies or power, nor a mel scale that these libraries lack.
+    Their spectra have periodic Hann windows, and neither preemphasis nor DC removal. In addition, the model must have
+    no VTLN factor, no numbers added to energies or power, and no mel scale that these libraries lack.
     """
     has_preparation = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     # The mel scale of HTK and of Kaldi is proportional to ln(1 + f / 700).
@@ -65,7 +65,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of librosa and torchaudio for frames. ``default_mode`` is left out as ``pad_mode``."""
+    """Return librosa's and torchaudio's arguments for frames. Leave out ``pad_mode`` if it is ``default_mode``."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if model.size != model.fft_points:
         arguments["win_length"] = model.size
@@ -75,7 +75,7 @@ def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the filters' limits in Hz, by the names ``low`` and ``high``, without the defaults 0 and half the rate."""
+    """Return the filters' limits in Hz, named ``low`` and ``high``. Leave out the defaults 0 and half the rate."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -128,7 +128,7 @@ def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa for cepstra, or "" if these libraries lack the filters or the order."""
+    """Return the call of torchaudio or librosa for cepstra, or "" if they lack the filters or the column order."""
     dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""

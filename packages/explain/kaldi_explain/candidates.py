@@ -89,7 +89,7 @@ class Candidate(FeatureModel):
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate with unscaled samples, without floor, range limit or number added to energies."""
+        """Return this candidate without a sample factor, a floor, a range limit or numbers added to energies."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
@@ -113,7 +113,7 @@ class Candidate(FeatureModel):
         Raise :class:`FeatureError` if a column does not exist, because an option has changed the number of columns.
         """
         if self.order is not None and max(self.order) >= features.shape[1]:
-            raise FeatureError(f"features of {features.shape[1]} columns cannot be put in the order {self.order}")
+            raise FeatureError(f"cannot put features with dim={features.shape[1]} in the order {self.order}")
         return features if self.order is None else features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:
@@ -141,8 +141,8 @@ class Candidate(FeatureModel):
     def list_framing_changes(self) -> Iterator[Changes]:
         """Yield changes that move the first row by a frame, or to a frame of another convention for the edges.
 
-        Of another convention, the nearest frames before and after the present first row are tried. Of conventions whose
-        frames have the same positions, only the first is tried.
+        For each other convention, the nearest frames before and after the present first row are tried. A convention is
+        skipped if its frames have the same positions as the present frames or as frames that were tried.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
         seen_offsets = {self.first_sample % self.shift}

@@ -27,7 +27,7 @@ FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")  # Matches a ste
 ROUNDING = "rounding errors in a few values"
 LEVELS = {"floor", "added", "span", "energy_floor"}  # Options that affect only quiet cells.
 # Mistakes in reading 16-bit samples: functions that convert the right samples (T,) to the wrong samples.
-SAMPLES: dict[str, Callable[[Array], Array]] = {
+SAMPLE_MISTAKES: dict[str, Callable[[Array], Array]] = {
     "absolute values of the samples": lambda samples: np.abs(samples.astype(np.int32)),
     "the samples in reverse order": lambda samples: samples[::-1],
     "the bytes of the samples swapped": lambda samples: samples.byteswap(),
@@ -38,7 +38,7 @@ SAMPLES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class WrongResult:
-    """A wrong result of an implementation for a vector of the conformance kit: an input with Kaldi's output.
+    """A wrong result of an implementation for a vector of the conformance kit, which is an input with Kaldi's output.
 
     Attributes:
         id: name of the vector.
@@ -58,7 +58,7 @@ class WrongResult:
 
     @property
     def requested_model(self) -> FeatureModel | None:
-        """Model of the features that the options request. None unless they are spectral features of int16 samples."""
+        """Model of the requested spectral features. None for any other request, and for input that is not int16."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
@@ -68,10 +68,11 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the common frames of ``features`` and of the result, and a description of the other frames.
+        """Return the common frames of ``features`` and of the result, and a description of missing or added frames.
 
-        If the numbers of frames differ, the result may begin up to four frames earlier or later, unless one of the two
-        has fewer than five frames. Return both whole, with "", if they are equally long or cannot be compared.
+        If the numbers of frames differ, and neither is below five, the result may begin up to four frames earlier or
+        later, but no more frames than the numbers differ by. Return both arrays unchanged, with "", if they are equally
+        long, or if they cannot be compared because their columns differ or ``features`` is empty.
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
@@ -87,7 +88,7 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe the result's shape if it is wrong, or return "". Features may have any number of frames."""
+        """Describe the result's shape if it is wrong, or return "". Spectral features may have any number of frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -100,10 +101,10 @@ class WrongResult:
         return self.is_close(features, result, max_ratio, min_share)
 
     def is_close(self, features: Array, result: Array, max_ratio: float = 3, min_share: float = 0.99) -> bool:
-        """Return True if the errors of ``result`` are within the tolerance, except for a few larger errors.
+        """Return True if ``result`` equals ``features`` within the tolerance, except for a few larger errors.
 
-        At least the share ``min_share`` of the errors must be within the tolerance, and all errors within ``max_ratio``
-        times the tolerance. Empty arrays, and arrays of different shapes, are not close.
+        At least the share ``min_share`` of the errors (:meth:`measure_errors`) must be within the tolerance, and all
+        errors within ``max_ratio`` times the tolerance. Empty arrays and arrays of different shapes are not close.
         """
         if features.shape != result.shape or not features.size:
             return False
@@ -112,7 +113,10 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return errors of ``result``, relative to features above 1, and infinite for NaN and wrong infinities."""
+        """Return the absolute errors of ``result``, divided by the feature's magnitude if this is above 1.
+
+        If one of the two values is NaN or infinite, the error is infinite, or 0 for equal infinities.
+        """
         with np.errstate(all="ignore"):
             errors = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         errors[~np.isfinite(errors)] = np.inf
@@ -122,7 +126,8 @@ class WrongResult:
     def describe_map(self, model: FeatureModel) -> str | None:
         """Describe the map from a model's features to the result, such as "plus 1", or return "" if they agree.
 
-        Return None if there are fewer than five common frames, or if no map without numbers for each column fits.
+        Return None if the numbers of columns differ, if there are fewer than five common frames, or if no map fits that
+        has the same numbers for all columns.
         """
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
@@ -149,9 +154,9 @@ class Cause:
     """A mistake of an implementation, and the vectors whose wrong results it explains.
 
     Attributes:
-        name: description of the mistake. "" if the values are right.
+        name: description of the mistake. "" if only the number of frames is wrong.
         vectors: names of the vectors.
-        changes: options and attributes of the requested model that the mistake changes. None if they are unknown.
+        changes: new values, by name, of the requested model's options and attributes. None if they are unknown.
         map_name: description of the map from the changed model's features to the result. "" if they agree.
     """
 
@@ -166,14 +171,14 @@ class Cause:
 
     @property
     def key(self) -> str:
-        """Name that causes of the same mistake share. If :attr:`changes` is None, "#" replaces the numbers."""
+        """Name that causes of the same mistake share. If :attr:`changes` is None, "#" replaces its numbers."""
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
         """Return True if the changes and the map of this cause also explain ``wrong_result``.
 
-        Numbers in the descriptions of the two maps may differ. Return False if the cause has neither changes nor a map,
-        or if ``wrong_result`` has no requested model.
+        The map may have different numbers, such as an offset of 2 instead of 1. Return False if the cause has neither
+        changes nor a map, or if ``wrong_result`` has no requested model.
         """
         requested = wrong_result.requested_model
         if requested is None or (not self.changes and not self.map_name):
@@ -185,11 +190,11 @@ class Cause:
 
 
 def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
-    """Return the causes of wrong results, the most frequent first.
+    """Return the causes of wrong results, in descending order of the number of vectors.
 
     For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
     search, and then, for a limited number of results, a search with :func:`kaldi_explain.explain`. A wrong number of
-    frames is a separate cause. Results without a cause are grouped by options, as causes named "not explained".
+    frames is a separate cause. The remaining results are grouped by options, as causes named "not explained, ...".
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
@@ -221,7 +226,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if the common frames of a result and of the requested features are right, or else None.
+    """Return a cause if a result and the requested features agree in their common frames, or else None.
 
     If the number of frames is right, the cause is rounding errors. Otherwise, the cause has no name and is not
     reported, because :func:`_add_frame_causes` reports the wrong number of frames.
@@ -239,8 +244,8 @@ def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Caus
 def _find_without_search(wrong_result: WrongResult) -> Cause | None:
     """Return a cause that is found without a search, such as NaN, an ignored option or a wrong shape, or None.
 
-    A result without a requested model can only have NaN, infinity or a wrong shape as the cause, unless it is an object
-    in Kaldi's format. A wrong object always has a cause, which names the object and the format.
+    Without a requested model, only NaN, infinity, a wrong shape and a wrong object in Kaldi's format are found. The
+    cause of a wrong object names the object and the format, but not the mistake.
     """
     shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
@@ -261,7 +266,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if a result contains NaN or infinity that Kaldi's output does not contain, or else None."""
+    """Return a cause if a result contains NaN and Kaldi's output does not, or likewise for infinity, or else None."""
     if wrong_result.result.dtype.kind != "f":
         return None
     for name, find_special in (("NaN", np.isnan), ("infinity", np.isinf)):
@@ -272,7 +277,7 @@ def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if a result has columns or frames in reverse order, or is 1 to 4 frames off, or else None."""
+    """Return a cause if columns or frames are reversed, or all frames are 1 to 4 frames early or late, or else None."""
     expected, result = wrong_result.expected, wrong_result.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -288,8 +293,8 @@ def _find_wrong_order(wrong_result: WrongResult) -> Cause | None:
 
 
 def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a cause for the first mistake in :data:`SAMPLES` that explains a result, or None if no mistake does."""
-    for name, change in SAMPLES.items():
+    """Return a cause for the first of :data:`SAMPLE_MISTAKES` that explains a result, or None if none of them does."""
+    for name, change in SAMPLE_MISTAKES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(wrong_result, given=change(wrong_result.given))
         if changed.is_explained_by(requested):
@@ -298,7 +303,7 @@ def _find_sample_mistake(wrong_result: WrongResult, requested: FeatureModel) -> 
 
 
 def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a cause if the default value of one option, or of all options, explains a result, or else None."""
+    """Return a cause if changing one option, or all options, to Kaldi's default explains a result, or else None."""
     defaults = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
     defaults = {name: value for name, value in defaults.items() if value != requested.get(name)}
     for changes in (*({name: value} for name, value in defaults.items()), defaults):
@@ -309,7 +314,7 @@ def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) ->
 
 
 def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a cause if another number of cepstra or mel bins explains a result, or else None."""
+    """Return a cause if a result has a wrong number of cepstra or mel bins, but is right otherwise, or else None."""
     name = next((count for count in COUNTS if requested.get_default(count) is not None), None)
     changes = {name: wrong_result.result.shape[-1]} if name and wrong_result.result.ndim else {}
     is_explained = bool(changes) and wrong_result.is_explained_by(requested.change(changes))
@@ -317,11 +322,11 @@ def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _search_cause(wrong_result: WrongResult) -> Cause | None:
-    """Search with :func:`explain` for the computation of a result, and return a cause: how it differs from Kaldi's.
+    """Use :func:`explain` to find how a result was computed, and return the differences from Kaldi as a cause.
 
-    Without a requested model, search for the steps from Kaldi's output to the result. Return None if the search does
-    not explain the result, apart from additional frames. Also return None if the result has fewer than 20 frames and
-    the explanation needs steps after the features, because some steps fit almost any short result.
+    Without a requested model, the cause names the steps from Kaldi's output to the result. Return None if the result is
+    not explained. Additional frames need no explanation. Also return None if the result has fewer than 20 frames and
+    the explanation has steps besides the feature, because some steps fit almost any short result.
     """
     result, requested, tolerance = wrong_result.result, wrong_result.requested_model, wrong_result.tolerance
     try:
@@ -332,6 +337,7 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
             explanation = explain(result, wrong_result.expected, tolerance=tolerance)
     except KaldiCompatError:
         return None
+    # `left` names additional frames only if the features explain nearly all values of the other frames.
     is_explained = explanation.is_exact or "too many at the" in explanation.left
     if not is_explained or (explanation.steps and len(result) < THRESHOLDS.free_frames):
         return None
@@ -341,10 +347,11 @@ def _search_cause(wrong_result: WrongResult) -> Cause | None:
 
 
 def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
-    """Return a cause that names the settings of the explained features that differ from the requested model.
+    """Return a cause that names the settings in ``explanation`` that differ from the requested model.
 
-    If these settings do not suffice, the cause also names a map of the features, or the steps of the explanation. If
-    nothing differs, it names the wrong values. For another kind of features, it describes the whole front end.
+    If these settings do not explain the result, the cause also names a map from the features to the result or, if no
+    map fits, the steps of the explanation. If nothing differs, the cause names the wrong values. If the kind of feature
+    differs or is unknown, the cause describes the whole front end.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
@@ -362,7 +369,7 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
 
 
 def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: FeatureModel) -> dict[str, Any]:
-    """Return the settings of the model ``variant`` that differ from the requested model, by name.
+    """Return, by name, the settings of the model ``variant`` that differ from the requested model.
 
     If the padding differs, it is replaced with a padding that explains the result, if there is one.
     """
@@ -372,8 +379,8 @@ def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: F
     if "padding" not in changes:
         return changes
     # Some paddings differ only in frames after Kaldi's last frame, which explain did not compare.
-    paddings = (changes | {"padding": padding} for padding in list_values("padding"))
-    return next((other for other in paddings if wrong_result.is_explained_by(requested.change(other))), changes)
+    alternatives = (changes | {"padding": padding} for padding in list_values("padding"))
+    return next((tried for tried in alternatives if wrong_result.is_explained_by(requested.change(tried))), changes)
 
 
 def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
@@ -386,7 +393,10 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 
 
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes of the requested model that are needed to explain a result, if need be followed by a map."""
+    """Return only the changes of the requested model that are needed to explain a result.
+
+    If ``changes`` do not explain the result by themselves, a map may follow the remaining changes.
+    """
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer_changes = {other: value for other, value in changes.items() if other != name}
@@ -397,14 +407,20 @@ def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes:
 
 
 def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
-    """Describe changed settings, such as "num_ceps=12, use_energy ignored". "ignored" stands for the default value."""
+    """Describe the new values of settings, such as "num_ceps=12, use_energy ignored".
+
+    A setting that was changed to Kaldi's default is "ignored", because the implementation seems to ignore the request.
+    """
     ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
     settings = FeatureModel(requested.kind).change(changes).list_settings()
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
-    """Add causes to ``known`` for wrong numbers of frames that the changes of a result's cause do not explain."""
+    """Add causes to ``known`` for missing or additional frames that the changes of a result's cause do not explain.
+
+    Results without a requested model are skipped, and so are results whose cause has unknown changes.
+    """
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for wrong_result in wrong_results:
         cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
@@ -418,9 +434,9 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 
 
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:
-    """Merge each cause in ``known`` into another cause that explains all of its vectors, if there is one.
+    """Merge a cause in ``known`` into a second cause if both have changes and the second explains the vectors of both.
 
-    The other cause may change additional options only if they are :data:`LEVELS`, which have no effect on loud audio.
+    The second cause may change additional options only if they are :data:`LEVELS`, which have no effect on loud audio.
     ``wrong_results`` maps names of vectors to their wrong results.
     """
     for cause, other in itertools.permutations([*known.values()], 2):
@@ -432,7 +448,7 @@ def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Group results by program and most frequent setting. Yield a cause named "not explained" for each group."""
+    """Group results by program and most frequent setting. Yield a cause named "not explained, ..." for each group."""
     while unexplained:
         program = unexplained[0].options["program"]
         peers = [wrong for wrong in unexplained if wrong.options["program"] == program]

@@ -20,10 +20,10 @@ FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat explain``, and return the exit status. ``argv`` replaces the arguments after ``explain``.
+    """Run ``kaldi-compat explain``, which prints an explanation, and return the exit status.
 
-    The status is 0 if the features are explained or after ``--help``, 1 if they are explained in part or not at all, 2
-    for invalid arguments, and 255 for another error.
+    ``argv`` replaces the arguments after ``explain``. The status is 0 if the features are explained or after
+    ``--help``, 1 if they are explained in part or not at all, 2 for invalid arguments, and 255 for any other error.
     """
     parser = Parser("kaldi-compat explain", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("features", help=FEATURES_HELP)

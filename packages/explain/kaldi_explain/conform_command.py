@@ -54,10 +54,11 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat conform`` with the arguments ``argv``, by default ``sys.argv[2:]``. Return the exit status.
+    """Run ``kaldi-compat conform``, which prints a scorecard, and return the exit status.
 
-    The status is 0 if the tested program supports at least one vector and passes all vectors that it supports, 1 if it
-    does not, 2 for invalid arguments, and 255 for any other error.
+    ``argv`` replaces the arguments after ``conform``. The status is 0 after ``--help``, and if the tested program
+    supports at least one vector and passes all vectors that it supports. It is 1 if a vector is wrong or fails, or if
+    no vector is supported. It is 2 for invalid arguments, and 255 for any other error.
     """
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
@@ -143,8 +144,8 @@ def conform_command(
 def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once for each vector, and return the results in the order of the vectors.
 
-    After the program has exceeded ``timeout`` seconds on ``MAX_TIMEOUTS`` consecutive vectors, do not run it again: the
-    remaining vectors fail. Files of the program are written to ``folder``.
+    After the program has exceeded ``timeout`` seconds on ``MAX_TIMEOUTS`` consecutive vectors, it is not run again, and
+    the remaining vectors fail. Input files for the program, and its output files, are written to ``folder``.
     """
     results: list[Result] = []
     for vector in vectors:
@@ -159,7 +160,8 @@ def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Pat
 def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once for all ``vectors``, for at most ``timeout`` seconds, and return the results in their order.
 
-    Only a command with {list.json} accepts more than one vector. Files of the program are written to ``folder``.
+    Only a command with {list.json} accepts more than one vector. Input files for the program, and its output files, are
+    written to ``folder``. If the exit status is ``UNSUPPORTED_STATUS``, all ``vectors`` are "not supported".
     """
     output_files = [folder / f"{vector.id}.out.npy" for vector in vectors]
     requests: list[dict[str, Any]] = [
@@ -208,11 +210,11 @@ def _write_input(vector: Vector, folder: Path) -> Path:
 
 
 def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a command after replacing its placeholders, such as {audio}, with paths. Kill all processes that it leaves.
+    """Replace placeholders in a command, such as {audio}, with paths, and run it. Then kill all processes that it left.
 
     Return the exit status, and a description of how the program ended (:func:`_describe_end`). The status is ``-n`` if
-    signal ``n`` ended the program, and ``TIMEOUT_STATUS`` if the program ran longer than ``timeout`` seconds. Raise
-    :class:`FeatureError` if the program cannot be started.
+    signal ``n`` ended the program. If the program exceeds ``timeout`` seconds, the status is ``TIMEOUT_STATUS``, and
+    the description begins with ``TOO_LONG``. Raise :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
     for placeholder, path in placeholder_paths.items():
@@ -268,7 +270,7 @@ def find_error(text: str) -> str:
 
 
 def _read_result(vector: Vector, output_file: Path, hint: str) -> Result:
-    """Grade the ``.npy`` file of a vector. If it cannot be read, the grade is "failed", and the reason has ``hint``."""
+    """Grade a vector's output file. If it cannot be read, the grade is "failed", and the reason ends with ``hint``."""
     try:
         return grade(vector, load_npy(output_file))
     except Exception as error:  # A damaged file may raise any error.

@@ -31,7 +31,7 @@ class Comparison:
         features: features (all_frames, columns) of the whole recording, mapped to the numbers of the array.
         shift: index of the features' frame that the first row of ``values`` should equal.
         slope, offset: factors and offsets (columns,) by which ``features`` were mapped to the numbers of the array.
-        tolerance: largest difference, in addition to ``step``, at which 99.9% of the values count as right.
+        tolerance: largest difference, in addition to ``step``, that most values may have. See also :attr:`limit`.
         step: largest rounding error of the array's stored numbers.
         ignored: mask (frames, columns) of values that cannot be compared.
         padding: mask (frames,) of the rows at the ends of the array that are padding.
@@ -52,7 +52,7 @@ class Comparison:
 
     @property
     def limit(self) -> float:
-        """Largest difference between a value and the features at which the value still counts as right."""
+        """Largest difference from the features at which a single value counts as right: ``step`` plus 30 tolerances."""
         return self.step + THRESHOLDS.outlier * self.tolerance
 
     @property
@@ -71,7 +71,7 @@ class Deviations:
         compared: mask (frames, columns) of the compared values, except in frames and columns with a reason.
         edge_shifts: shifts, in frames, of the first and of the last frames of the array. Frames that are shifted by
             ``n`` equal the features ``n`` frames later than expected. If a frame was left out, the shift is -1 for the
-            first frames or 1 for the last frames. If one was inserted, the signs are reversed. 0 for no shift.
+            first frames or 1 for the last frames. If a frame was inserted, the signs are reversed.
     """
 
     reasons: list[str]
@@ -111,9 +111,9 @@ def find_deviations(comparison: Comparison) -> Deviations:
 
 
 def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> tuple[list[str], Indices, EdgeShifts]:
-    """Return descriptions of wrong frames with a reason, indices of the others, and :attr:`Deviations.edge_shifts`.
+    """Return descriptions of wrong frames with a reason, indices of wrong frames without one, and edge shifts.
 
-    Only the columns in the mask ``columns`` are compared.
+    See :attr:`Deviations.edge_shifts` for the edge shifts. Only the columns in the mask ``columns`` are compared.
     """
     if not len(wrong_rows):
         return [], wrong_rows, (0, 0)
@@ -129,7 +129,7 @@ def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
 
 
 def _group_places(places: Indices, describe: Callable[[int], str]) -> dict[str, list[int]]:
-    """Map each description that ``describe`` returns, including "", to the ``places`` for which it returns it."""
+    """Map each description that ``describe`` returns, including "", to the ``places`` that have this description."""
     groups: dict[str, list[int]] = {}
     for place in places.tolist():
         groups.setdefault(describe(place), []).append(place)
@@ -176,7 +176,7 @@ def _find_equal_vectors(comparison: Comparison, vectors: Doubles, others: Double
 
 
 def _find_sources(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> Indices:
-    """Find the sources of wrong frames. Return indices (n,) of frames of the features, and -1 for frames without one.
+    """Return indices (n,) of the sources of wrong frames in the features, with -1 for a frame without a source.
 
     The source is the equal frame that is nearest to the expected frame. At first, only frames up to
     ``THRESHOLDS.near_frames`` before or after the expected frame are compared. Then the first
@@ -220,7 +220,8 @@ def _describe_moved_frames(comparison: Comparison, rows: Indices, sources: Indic
             copies += [(row + first, source + first) for row, source in zip(run, run_sources, strict=True)]
     descriptions = [*_describe_copies(copies)]
     more_count = len(descriptions) - THRESHOLDS.named
-    reasons += descriptions[: THRESHOLDS.named] + [f"{more_count} more copies of frames"] * (more_count > 0)
+    more = f"{more_count} more cop{'y' if more_count == 1 else 'ies'} of frames"
+    reasons += descriptions[: THRESHOLDS.named] + [more] * (more_count > 0)
     return reasons, (edge_shifts[0], edge_shifts[1])
 
 
@@ -255,7 +256,7 @@ def _describe_copies(copies: Pairs) -> Iterator[str]:
 
 
 def _explain_columns(comparison: Comparison, wrong_columns: Indices, rows: Mask) -> tuple[list[str], Indices]:
-    """Return descriptions of wrong columns with a reason, and indices of the others.
+    """Return descriptions of wrong columns with a reason, and indices of wrong columns without a reason.
 
     Only the frames in the mask ``rows`` are compared.
     """

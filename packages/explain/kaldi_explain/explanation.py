@@ -58,7 +58,7 @@ class Explanation:
         is_exact: True if the array is explained: 99.9% of the differences are below the tolerance, all differences are
             below 30 times the tolerance, and chance does not explain as much.
         worst_frame, worst_column: indices of the frame and column of the array with the largest difference.
-        where: description of the frames or columns that differ, or "" if they are many.
+        where: description of the places with differences above the tolerance, or "" if they are too many or none.
         left: description of the part that is not explained, or "" if no part or all of the array is explained.
         is_certain: True if the feature, the options and the steps were verified for nearly all values of the array.
             False if the options and the steps are guesses.
@@ -107,7 +107,7 @@ class Explanation:
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_early_end(self) -> str:
-        """Return a remark on the limit that ended the search, or "" if none did or the answer is certain."""
+        """Return a remark on the limit that ended the search, or "" if no limit did or if the answer is certain."""
         if self.in_time or self.is_certain:
             return ""
         if self.is_slow:
@@ -116,7 +116,7 @@ class Explanation:
         return " (the search stopped at its limit of work, before it had tried all options)"
 
     def __str__(self) -> str:
-        """Return one line: the verdict unless it is "explained", the cause, the largest difference, and any advice."""
+        """Return one line: the verdict unless it is "explained", the cause, any difference, and any advice."""
         if self.is_exact:
             description = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"
@@ -180,11 +180,11 @@ def explain(
 ) -> Explanation:
     """Find the front end that computed an array of features from audio, or the relation of two arrays of features.
 
-    Presets are tried first. If no preset computes the array, its layout is estimated: the axis of time, and rows and
-    columns that are masked, padded, copied or deltas. The frame shift and the first frame follow from correlations with
-    the energies of the audio. A search then changes the options of the feature, peculiarities of other libraries and
-    ports, and the audio, as long as a change explains more. Floors, the form of the logarithm and normalization are
-    chosen last.
+    Presets are tried first. If no preset computes the array, its layout is estimated: the time axis, and which rows and
+    columns are masks, padding, copies or deltas. The frame shift and the first frame follow from correlations with the
+    energies of the audio. A search then tries other options of the feature, peculiarities of other libraries and ports,
+    and changes of the audio, as long as they explain more of the array. Floors, the form of the logarithm and
+    normalization are chosen last.
 
     An array is explained if all differences are small in comparison with the spread of the array. Noise, masks, labels
     and posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
@@ -192,25 +192,25 @@ def explain(
     Args:
         features: array (frames, dim), or transposed; or the name of a file that contains it, such as ``"feats.npy"`` or
             ``"feats.ark:utt1"``.
-        audio: the samples (T,) or (channels, T), as integers or floating point; or, without ``sample_frequency``,
-            another array of features (frames, dim); or an :class:`io_ark.Wave`; or the name of an audio file or of a
-            file of features.
+        audio: the samples (T,) or (channels, T), as integers or floating point; an :class:`io_ark.Wave`; the name of an
+            audio file or of a file of features; or, without ``sample_frequency``, another array of features (frames,
+            dim).
         sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
         tolerance: absolute difference that counts as explained, for 99.9% of the values. All other values may differ by
-            30 times as much. The tolerance is multiplied by a hundredth of the largest magnitude if this is above 100,
-            and by the largest standard deviation of a column if this is below 1.
+            30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if it
+            is below 1. Otherwise, it is multiplied by a hundredth of the largest magnitude if this is above 100.
 
     Returns:
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
         FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, or
-            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a name stands for a
-            recording in place of features, a whole table, or a key that the table lacks.
+            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a file name stands for a
+            recording instead of features, for a whole table, or for a key that the table lacks.
         ArkError: any other file cannot be read.
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
             channels, or is shorter than 25 ms.
-        OptionError: the tolerance or the sampling rate is out of range.
+        OptionError: the tolerance is negative or not finite, or the sampling rate is not a number of at least 1000.
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
@@ -262,7 +262,7 @@ def _explain_by_audio(
     """Explain an array (frames, columns) by the first of ``presets`` whose features equal it, or else by a search.
 
     If the array cannot be features, the explanation states only the reason. ``repairs`` describe earlier repairs of the
-    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. ``tolerance`` is that of :func:`explain`.
+    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. See :func:`explain` for ``tolerance``.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -282,8 +282,8 @@ def _explain_by_search(
 ) -> Explanation:  # fmt: skip
     """Explain an array by a search, or state that no features of the audio resemble it.
 
-    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` limits the work. The
-    other arguments are those of :func:`_explain_by_audio`.
+    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` limits the work. See
+    :func:`_explain_by_audio` for the other arguments.
     """
     storage = arrangements.find_storage(target)
 
@@ -366,7 +366,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
 
 
 def _list_steps(answer: Answer, sheet: Sheet, storage: Storage) -> list[str]:
-    """Describe the steps before and after the feature of an answer. "" stands for an omitted step."""
+    """Describe the steps before and after the feature of an answer. "" stands for a step that changes nothing."""
     settled, places = answer.settled, answer.places
     source = settled.candidate.source
     loudness = source.loudness_factors.get(settled.candidate.scale, "")
@@ -386,7 +386,7 @@ def _explain_match(
 
     ``computed`` are features, and ``target`` is the part of an array that they should equal, which begins at the frame
     and column ``first`` of the array. ``preset``, ``variant`` and the nonempty ``steps`` become attributes. ``target``
-    is explained if the residual is at most ``tolerance``. ``step`` is the largest rounding error of its stored numbers.
+    is explained if the residual is at most ``tolerance``. ``step`` is the largest error of the array's stored numbers.
     Only values in the mask ``compared`` (frames, columns) are compared. None stands for all values.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared

@@ -59,6 +59,12 @@ VERIFIED: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.parametrize(("count", "remark"), [(5, "1 more copy of frames"), (6, "2 more copies of frames")])
+def test_copies_above_the_limit_are_counted(count: int, remark: str) -> None:
+    frames = 10 * np.arange(1, count + 1)
+    assert compared(changed(frames, NOISE[frames - 1])).reasons[4:] == [remark]
+
+
 @pytest.mark.parametrize("name", VERIFIED)
 def test_frame_or_column_that_a_rule_gives_is_named_by_the_rule(name: str) -> None:
     array, words = VERIFIED[name]
