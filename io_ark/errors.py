@@ -82,7 +82,7 @@ class ArkError(Exception):
 
 
 def format_warning(error: ArkError, warning: str = LOAD_FAILED) -> str:
-    """Return a warning in Kaldi's words: ``warning``, or "Failed to open file" for an OpenError, and then the error."""
+    """Return ``warning`` (or Kaldi's "Failed to open file" for an OpenError), followed by the error, as one line."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else warning} {error}"
 
 

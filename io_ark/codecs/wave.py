@@ -104,7 +104,7 @@ class Chunks:
 
     @property
     def byte_count(self) -> int:
-        """Number of bytes read so far, without the tag and the size of the RIFF chunk."""
+        """Number of bytes read so far, not counting the tag and size of the RIFF chunk."""
         return self._source.tell() - self._start - 8
 
 

@@ -388,8 +388,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
     Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
     renamed or removed before, and is skipped.
 
-    Raises:
-        DataDirError: a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
+    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
     """
     parents = set()  # Folders of the removed files.
     for old, new in renames:
@@ -728,7 +727,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of ``name``, or else the directory's old file, into ``.backup``, unless this version was copied before."""
+        """At the commit, copy the present version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -752,10 +751,7 @@ class Stage(DataFiles):
     def commit(self) -> None:
         """Put all new files in place, and move or remove old files. Signals are delayed until all files have their names.
 
-        If this job is killed, the next job on the directory completes the change.
-
-        Raises:
-            DataDirError: a file cannot be written or renamed.
+        If this job is killed, the next job on the directory completes the change. Raise DataDirError if a file cannot be written or renamed.
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:

@@ -250,7 +250,8 @@ class Source:
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
-        Raise FormatError if no stop byte follows in ``limit`` bytes or in the rest of the window in which they end.
+        Raise FormatError if no stop byte follows in ``limit`` bytes. As this is checked only between windows, a later
+        stop byte in the same window is accepted.
         """
         pieces: list[bytes] = []
         begin = self.tell()
