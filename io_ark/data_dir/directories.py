@@ -541,10 +541,10 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
+    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain (Kaldi: remove_dup_utts.sh).
 
     Return the exit status 0. Raise DataDirError if the source has no file ``text``, if the target is the source, or if the
-    string ``max_count`` is not a whole number above 1 (Kaldi: remove_dup_utts.sh).
+    string ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):

@@ -437,9 +437,9 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file in which each utterance is a whole recording, and return the exit status 0.
+    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh).
 
-    A missing or empty utt2dur is written first (Kaldi: get_segments_for_data.sh).
+    A missing or empty utt2dur is written first. Return the exit status 0.
     """
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):

@@ -84,10 +84,10 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 
 
 def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
-    """Add a command to all lines of a chunk of wav.scp at once.
+    """Return a chunk of wav.scp with a command added to all lines, or b"" if the lines must be changed one by one.
 
-    Return b"" if the lines must be changed one by one. This is the case unless all lines have commands with single spaces
-    between words, or all lines have WAV files with names that need no quotes.
+    They can be changed at once if all lines have commands with single spaces between words, or all lines have WAV files with
+    names that need no quotes.
 
     Args:
         after_command: replacement of the final " |" and newline of a line with a command.
@@ -491,7 +491,7 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     ending = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
     def resample_line(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that resamples the recording."""
+        """Return line ``number`` of wav.scp with a command that resamples the recording. For errors, see :func:`parse_audio_entry`."""
         if entry.endswith(b"|"):
             return line.strip() + ending[2:]  # The command has a pipe, so omit the pipe of `ending`.
         audio = parse_audio_entry(entry)

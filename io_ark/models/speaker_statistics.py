@@ -21,9 +21,9 @@ Float64 = npt.NDArray[np.float64]
 
 
 def check_vectors(vectors: npt.ArrayLike) -> Array:
-    """Convert vectors to an array of shape (vectors, dim): float32 stays, any other type becomes float64.
+    """Convert vectors to an array of shape (vectors, dim), float32 if they are float32, otherwise float64.
 
-    Raise FormatError if the array has a different number of dimensions, is empty, or contains NaN or infinities.
+    Raise FormatError if the array does not have two dimensions, is empty, or contains NaN or infinities.
     """
     array = np.asarray(vectors)
     if array.ndim != 2 or 0 in array.shape:

@@ -551,7 +551,7 @@ class FileSource(StreamSource):
         return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
-        """Skip bytes without reading them."""
+        """Skip ``count`` bytes without reading them. For errors, see :meth:`Source.skip`."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
