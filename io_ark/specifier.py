@@ -63,7 +63,7 @@ class Rxfilename(NamedTuple):
 
     kind: Literal["file", "stdin", "pipe"]
     path: str = ""  # path or URL of a "file"
-    offset: int | None = None  # offset of the object in a "file", in bytes; None for the start of the file
+    offset: int | None = None  # offset of the object in a "file", in bytes, or None for the start of the file
     command: str = ""  # command of a "pipe", without the bar at its end
 
 

@@ -84,7 +84,7 @@ class Chunks:
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter_chunk(self, tag: bytes) -> int:
-        """Skip to the data of the next chunk ``tag``. Return its size in bytes. Raise TruncatedError if none follows."""
+        """Skip to the next chunk ``tag``, and return its size in bytes. Raise TruncatedError if none follows."""
         while True:
             current_tag, size = self.read_fields("4sI")
             if current_tag == tag:

@@ -39,8 +39,8 @@ _SPEED_OF_FILE = re.compile(rf"sox {_WORD} -b 16 -t wav - speed (\S+) \|")
 class AudioInput(NamedTuple):
     """Input of a sox command."""
 
-    command: bytes  # A command that writes a WAV file and ends in ``|``; b"" if sox reads the file itself.
-    file: bytes = b""  # The file name as a word of a shell command; b"" for standard input.
+    command: bytes  # A command that writes a WAV file and ends in ``|``, or b"" if sox reads the file itself.
+    file: bytes = b""  # The file name as a word of a shell command, or b"" for standard input.
     is_wav: bool = True  # True to read the file as WAV. If False, its extension determines the format.
 
 

@@ -457,7 +457,7 @@ class DataDir(os.PathLike[str]):
         Args:
             reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random, but the same
                 in every call.
-            write_reco2vol: path of a file to which the recordings and their factors are written.
+            write_reco2vol: path of a file to which the recordings and their factors are written. By default, no file is written.
             low: minimum of the random factors.
             high: maximum of the random factors.
 

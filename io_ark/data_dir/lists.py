@@ -67,7 +67,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     """Return a function that raises DataDirError for a line of ``file``, with a message that begins with ``text``.
 
     The function takes the number of the line and, optionally, the bytes of the line, which the message then shows.
-    ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
+    ``status`` is the exit status of the script, or 0 for the status of Perl's ``die``.
     """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
@@ -105,7 +105,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print each line of a file if a chosen field of the line is in a list of names. Return the exit status 0.
 
     ``argv`` has options, the list, and the file, by default standard input. A file that cannot be opened causes a warning.
-    The option ``-f`` chooses the field, by default the first; 0 is the last field. ``--exclude`` prints all other lines.
+    The option ``-f`` chooses the field, by default the first. 0 is the last field. ``--exclude`` prints all other lines.
 
     Raise DataDirError if an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it is 1 or more).
     """
@@ -370,7 +370,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide a file into ``part_count`` lists of lines of about the same size. The lines of a speaker stay together, in order.
+    """Divide the lines of a file into ``part_count`` lists of similar sizes. The lines of a speaker stay together, in order.
 
     Args:
         say: names the script in messages.

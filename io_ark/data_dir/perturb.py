@@ -329,8 +329,8 @@ def perturb_volume(
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        reco2vol: path of a file with a factor for each recording; "" for random factors, which are the same in every run.
-        write_reco2vol: path to which the factors are written; "" to write no file.
+        reco2vol: path of a file with a factor for each recording, or "" for random factors, which are the same in every run.
+        write_reco2vol: path to which the factors are written, or "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
@@ -422,7 +422,7 @@ def change_recordings(
     Raises:
         DataDirError: a line cannot be changed.
     """
-    first_blank = 0  # Number of the first blank line; 0 if there was none so far.
+    first_blank = 0  # Number of the first blank line, or 0 if there was none so far.
     for lines_before, chunk in number_chunks(read_chunks(path)):
         if not first_blank and (changed_chunk := change_chunk(chunk)):
             yield changed_chunk

@@ -47,7 +47,7 @@ class KaldiScript:
     target: str  # Module and function that do the work. The function's keyword arguments are the script's options.
     style: Style  # Way in which the script reads its arguments.
     usage: str  # Description of the arguments for the usage message.
-    command: str = ""  # The command of ``kaldi-compat data`` that does the same; "" if there is no such command.
+    command: str = ""  # The command of ``kaldi-compat data`` that does the same, or "" if there is no such command.
 
     @cached_property
     def function(self) -> Callable[..., int]:

@@ -30,8 +30,8 @@ class Segment:
         key: key of the segment.
         recording: key of the recording.
         start: start time in seconds.
-        end: end time in seconds; :data:`TO_THE_END` (-1) is the end of the recording.
-        channel: number of the channel, counted from 0; None if the line has no channel.
+        end: end time in seconds, or :data:`TO_THE_END` (-1) for the end of the recording.
+        channel: number of the channel, counted from 0, or None if the line has no channel.
     """
 
     key: str

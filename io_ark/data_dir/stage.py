@@ -68,14 +68,14 @@ class DataDirError(ArkError):
     """A data directory cannot be used.
 
     Attributes:
-        line: number of the line in the file, counted from 1; 0 if unknown.
+        line: number of the line in the file, counted from 1, or 0 if unknown.
         status: exit status of the script.
         partly: True to leave the files that were written before the error, as Kaldi's script does.
 
     Args:
         message: description of the problem and of the remedy.
-        file: path of the file; "" if unknown.
-        key: key of the line; None if unknown.
+        file: path of the file, or "" if unknown.
+        key: key of the line, or None if unknown.
         attributes: values of the attributes ``status`` and ``partly``.
     """
 
@@ -120,7 +120,7 @@ class Printer:
         """Print Kaldi's message, and return the error to raise, whose attribute ``partly`` is True.
 
         Args:
-            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed; "" to print nothing.
+            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed, or "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed, and otherwise "".
             file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """

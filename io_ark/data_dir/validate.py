@@ -56,7 +56,7 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted_line: number of the first line whose key is not larger than the previous key; 0 if the keys increase or ``field`` is 2.
+        unsorted_line: number of the first line whose key is not larger than the previous key, or 0 if the keys increase or ``field`` is 2.
         is_ended: True if the last line ends with a newline, or ``field`` is 2.
     """
 
