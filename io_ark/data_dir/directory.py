@@ -283,7 +283,7 @@ class DataDir(os.PathLike[str]):
     def fix(
         self, *, strip_cr: bool = False, utt_files: Iterable[str] = (), speaker_files: Iterable[str] = ()
     ) -> DataDir:
-        """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
+        """Sort all files in place, remove the utterances that one of the files lacks, and return this directory (Kaldi: fix_data_dir.sh).
 
         Copies of the old files are in ``.backup``. As with Kaldi's script, most of these copies are sorted.
 

@@ -196,7 +196,7 @@ def get_utt2dur(
                 file = f"{folder}/frame_shift" if has_shift else ""
                 problem = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
                 raise DataDirError(problem, file)
-            # Add the part of the last frame beyond its shift, which Kaldi takes as (25 ms - 10 ms) / 10 ms = 1.5 shifts.
+            # Add the part of the last frame beyond its shift, which Kaldi assumes to be (25 ms - 10 ms) / 10 ms = 1.5 shifts.
             return b"%b %b" % (key, format_number((parse_number(frame_count) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):

@@ -51,7 +51,7 @@ _ORDERS = {
 def fix_directory(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
-    """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
+    """Sort the files of a data directory in place, remove utterances that one of the files lacks, and return the exit status.
 
     The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most files in
     ``.backup`` are sorted versions of the old files.
