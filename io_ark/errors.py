@@ -56,9 +56,9 @@ class ArkError(Exception):
 
     Attributes:
         message: the problem, and how to solve it.
-        file: the file, pipe or specifier; "" if unknown.
-        offset: the byte offset in that file; None if unknown.
-        key: the key in the table; None if unknown. Readers fill it in.
+        file: the file, pipe or specifier, or "" if unknown.
+        offset: the byte offset in that file, or None if unknown.
+        key: the key in the table, or None if unknown. Readers fill it in.
     """
 
     def __init__(self, message: str, *, file: str = "", offset: int | None = None, key: str | None = None) -> None:
@@ -82,7 +82,7 @@ class ArkError(Exception):
 
 
 def format_warning(error: ArkError, warning: str = LOAD_FAILED) -> str:
-    """Return a warning in Kaldi's words: ``warning``, or "Failed to open file" for an OpenError, and then the error."""
+    """Return ``warning`` (or Kaldi's "Failed to open file" for an OpenError), followed by the error, as one line."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else warning} {error}"
 
 

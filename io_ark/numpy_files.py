@@ -49,8 +49,8 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     Raises:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
-        FormatError: the file is not a ``.npz`` file, is truncated, or has an array that :func:`read_npy` or
-            :func:`check_unpacked_size` refuses.
+        FormatError: the file is not a ``.npz`` file or is truncated, or an array is damaged, is not of numbers or
+            strings, or is implausibly large for the file (see :func:`check_unpacked_size`).
     """
     name = os.fsdecode(path)
     _measure_regular_file(name)

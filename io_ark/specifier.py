@@ -63,7 +63,7 @@ class Rxfilename(NamedTuple):
 
     kind: Literal["file", "stdin", "pipe"]
     path: str = ""  # Path or URL of a "file".
-    offset: int | None = None  # Offset of the object in a "file", in bytes; None for the start of the file.
+    offset: int | None = None  # Offset of the object in a "file", in bytes, or None for the start of the file.
     command: str = ""  # Command of a "pipe", without the bar at its end.
 
 

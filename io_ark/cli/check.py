@@ -142,7 +142,7 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
             findings.columns = numbers.shape[1], entry.key
         elif numbers.shape[1] != findings.columns[0]:
             columns, key = findings.columns
-            yield f"{entry.where}: {entry.key}: {numbers.shape[1]} columns, but {key} has {columns}"
+            yield f"{entry.where}: {entry.key}: {format_count(numbers.shape[1], 'column')}, but {key} has {columns}"
 
 
 def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.cli.describe import format_count
 from io_ark.errors import ArkError, FormatError
 
 Array = npt.NDArray[Any]
@@ -71,7 +72,8 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     for row in lines:
         if len(row) != length:
             raise FormatError(
-                f"line {lines.line_num} has {len(row)} values for {length} columns: correct the line", file=str(path)
+                f"line {lines.line_num} has {format_count(len(row), 'value')} for {length} columns: correct the line",
+                file=str(path),
             )
         yield row
 

@@ -117,5 +117,5 @@ def convert_to_json(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     if isinstance(value, bytes):
-        return f"{len(value)} bytes"
+        return format_count(len(value), "byte")
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -42,7 +42,8 @@ _PAGING: list[bool] = []  # The list has an element while standard output goes t
 def page_output(is_enabled: bool) -> Iterator[None]:
     """Send standard output through a pager ($PAGER, or ``less``) if ``is_enabled`` is true.
 
-    Do nothing if standard input or output is not a terminal, $PAGER is empty, or the pager cannot be started.
+    Do nothing if standard input or output is not a terminal, $PAGER is empty, or the pager cannot be started. If the
+    user leaves the pager early, the ``with`` statement ends without an error.
     """
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):

@@ -96,10 +96,10 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
     return source.read_line(), at
 
 
-def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
+def parse_integers(text: bytes, source: Source, offset: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, which reads ``1-2`` as 1 and -2.
 
-    ``at`` is the offset of the line in the source, for errors.
+    ``offset`` is the offset of the line in the source, for errors.
 
     Returns:
         Array of shape (numbers,) and of the integer type ``dtype``.
@@ -116,10 +116,10 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
         if b"".join(numbers) != word[0] or max(map(len, numbers)) > _MAX_INTEGER_CHARACTERS:
-            source.fail(f"expected integers of {limits.bits} bits, found {quote(word[0])}", at + word.start())
+            source.fail(f"expected integers of {limits.bits} bits, found {quote(word[0])}", offset + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
-        source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", at)
+        source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", offset)
     return np.array(values, dtype)
 
 

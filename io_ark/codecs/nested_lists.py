@@ -83,7 +83,7 @@ def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
 
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
-    """Remove the counts from ``numbers``. The arguments are results of :func:`read_lists` for at least one list."""
+    """Return ``numbers`` without the counts. Both arguments are from :func:`read_lists`, for at least one list."""
     is_number = np.ones(len(numbers), bool)
     is_number[0] = False
     is_number[ends[:-1]] = False

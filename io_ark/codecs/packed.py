@@ -138,7 +138,7 @@ def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]
 
 
 def unpack_triangle(packed: Array, size: int, is_symmetric: bool) -> Array:
-    """Return a matrix of shape (size, size), whose lower triangle has the numbers ``packed``, row by row.
+    """Return a matrix (size, size). Its lower triangle, row by row, is ``packed``, shape (size * (size + 1) / 2,).
 
     The upper triangle mirrors the lower triangle if ``is_symmetric`` is True, and is zero otherwise.
     """

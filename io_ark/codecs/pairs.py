@@ -44,23 +44,23 @@ def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
         write_sized_records(sink, _LAYOUTS[4], index=np.array(indices, np.int64), value=np.array(values, np.float32))
 
 
-def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
+def parse_pairs(text: bytes, source: Source, offset: int) -> list[Pair]:
     """Parse pairs of an integer and a float in text, such as ``3 0.5 7 0.25``.
 
-    ``at`` is the offset of the text in the source, for errors. Raise FormatError if the words are not pairs of an
+    ``offset`` is the offset of the text in the source, for errors. Raise FormatError if the words are not pairs of an
     integer and a number, or a value is out of range.
     """
     words = text.split()
     if len(words) % 2:
-        source.fail("expected pairs of an integer and a number, found an odd number of words", at)
+        source.fail("expected pairs of an integer and a number, found an odd number of words", offset)
     pairs = []
     for index, value in zip(words[0::2], words[1::2], strict=True):
         if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
-            source.fail(f"expected an integer and a number, found {quote(index)} and {quote(value)}", at)
+            source.fail(f"expected an integer and a number, found {quote(index)} and {quote(value)}", offset)
         rounded = round_to_float32(value)
         integer = parse_integer(index)
         if not base.INT32_MIN <= integer <= base.INT32_MAX or np.isinf(rounded):
-            source.fail(f"{quote(value if np.isinf(rounded) else index)} is out of range for 32 bits", at)
+            source.fail(f"{quote(value if np.isinf(rounded) else index)} is out of range for 32 bits", offset)
         pairs.append((integer, rounded))
     return pairs
 

@@ -84,7 +84,7 @@ class Chunks:
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter_chunk(self, tag: bytes) -> int:
-        """Skip all chunks before the chunk with the tag ``tag``, and return the size of its data in bytes."""
+        """Skip to the next chunk ``tag``, and return its size in bytes. Raise TruncatedError if none follows."""
         while True:
             current_tag, size = self.read_fields("4sI")
             if current_tag == tag:
@@ -104,7 +104,7 @@ class Chunks:
 
     @property
     def byte_count(self) -> int:
-        """Number of bytes read so far, without the tag and the size of the RIFF chunk."""
+        """Number of bytes read so far, not counting the tag and size of the RIFF chunk."""
         return self._source.tell() - self._start - 8
 
 

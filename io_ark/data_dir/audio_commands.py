@@ -18,7 +18,7 @@ OFFSET = re.compile(rb":[0-9]+$")
 _PLAIN_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz@%+=:,./-" + bytes(range(128, 256))
 _PLAIN_FILE = _PLAIN_BYTES.replace(b":", b"")
 _PLAIN_LINES = _PLAIN_FILE + b" \n"
-# Matches names that sox expands like a shell, or takes for a URL, even without slashes or in upper case.
+# Matches names that sox expands like a shell, or treats as a URL, even without slashes or in upper case.
 _EXPANDED_BY_SOX = re.compile(rb"[*?\[\]{}~\\]|://|^(?:https?|ftp):", re.IGNORECASE)
 _EFFECT = re.compile(rb"[a-z]+")  # sox may mistake a name of such letters, as in "speed" or "vol", for an effect.
 # File name extensions in lower case. sox reads the first group without additional packages. Only wav-copy reads the
@@ -39,39 +39,39 @@ _SPEED_OF_FILE = re.compile(rf"sox {_WORD} -b 16 -t wav - speed (\S+) \|")
 class AudioInput(NamedTuple):
     """Input of a sox command."""
 
-    command: bytes  # A command that writes a WAV file and ends in ``|``; b"" if sox reads the file itself.
-    file: bytes = b""  # The file name as a word of a shell command; b"" for standard input.
+    command: bytes  # A command that writes a WAV file and ends in ``|``, or b"" if sox reads the file itself.
+    file: bytes = b""  # The file name as a word of a shell command, or b"" for standard input.
     is_wav: bool = True  # True to read the file as WAV. If False, its extension determines the format.
 
 
-def parse_audio_entry(name: bytes) -> AudioInput:
+def parse_audio_entry(entry: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
-    The entry ``name`` is a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard input. The
+    ``entry`` is a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard input. The
     file name extension determines the format. A file with an unknown extension is read as WAV, unless its first bytes identify
-    another format. The input is a ``wav-copy`` command if sox cannot read the format, or would misread the name.
+    another format. The input is a ``wav-copy`` command if sox cannot read the format, or would misread the file name.
 
     Raises:
-        ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.
+        ValueError: neither sox nor wav-copy reads files with this extension, or the file name has a NUL byte.
     """
-    if name[-4:] == b".wav" and name[:1] != b"-" and not name.translate(None, _PLAIN_FILE):
-        return AudioInput(b"", name)
-    if b"\0" in name:
+    if entry[-4:] == b".wav" and entry[:1] != b"-" and not entry.translate(None, _PLAIN_FILE):
+        return AudioInput(b"", entry)
+    if b"\0" in entry:
         raise ValueError("the file name has a NUL byte: correct the line")
-    if name.endswith(b"|"):
-        return AudioInput(name[:-1].strip() + b" |")
-    if name in (b"", b"-"):
-        return AudioInput(b"", name)
-    extension = os.path.splitext(name)[1].lower()
+    if entry.endswith(b"|"):
+        return AudioInput(entry[:-1].strip() + b" |")
+    if entry in (b"", b"-"):
+        return AudioInput(b"", entry)
+    extension = os.path.splitext(entry)[1].lower()
     if extension in _UNREADABLE:
         raise ValueError(_NEEDS_COMMAND.format(extension.decode()))
-    wav_copy_input = AudioInput(b"wav-copy %b - |" % quote_name(name))
-    if OFFSET.search(name) or _EXPANDED_BY_SOX.search(name) or extension in (*_READ_BY_WAV_COPY, *_PLAYLISTS):
+    wav_copy_input = AudioInput(b"wav-copy %b - |" % quote_name(entry))
+    if OFFSET.search(entry) or _EXPANDED_BY_SOX.search(entry) or extension in (*_READ_BY_WAV_COPY, *_PLAYLISTS):
         return wav_copy_input
     if extension in _READ_BY_SOX:
-        return AudioInput(b"", quote_name(name), is_wav=False)
-    is_wav = name.endswith(b".wav") or not _is_other_format(name)
-    return AudioInput(b"", quote_name(name)) if is_wav else wav_copy_input
+        return AudioInput(b"", quote_name(entry), is_wav=False)
+    is_wav = entry.endswith(b".wav") or not _is_other_format(entry)
+    return AudioInput(b"", quote_name(entry)) if is_wav else wav_copy_input
 
 
 def _is_other_format(name: bytes) -> bool:
@@ -104,7 +104,7 @@ def are_lines_plain(lines: bytes) -> bool:
 def quote_name(name: bytes) -> bytes:
     """Return a file name as a word of a shell command, quoted only if necessary. ``-`` (standard input) does not change.
 
-    A name that sox or wav-copy would take for an option, an effect, a command or a table starts with ``./`` in the result.
+    A name that sox or wav-copy would mistake for an option, an effect, a command or a table starts with ``./`` in the result.
     """
     is_option = name[:1] in (b"-", b"|") and name != b"-"
     if is_option or _EFFECT.fullmatch(name) or is_table_rspecifier(os.fsdecode(name)):

@@ -292,8 +292,7 @@ class Renaming:
         file, spaces within a file name or a quoted command are preserved. If ``chunks`` is passed, these chunks are renamed
         instead of the content of the file, and ``path`` only names the file in errors and tells whether it is a script file.
 
-        Raises:
-            DataDirError: a key is not in the listing. The lines before this key are yielded first.
+        Raise DataDirError if a key is not in the listing, after the lines before this key have been yielded.
         """
         for lines_before, chunk in number_chunks(chunks or read_chunks(path)):
             fields = get_column(chunk, number)
@@ -338,11 +337,11 @@ def copy_directory(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, and add prefixes and suffixes to its keys (Kaldi: copy_data_dir.sh). Return the exit status.
+    """Copy a directory, and add prefixes and suffixes to its keys (Kaldi: copy_data_dir.sh). Return the result of :func:`validate_directory`.
 
     Args:
         say: prints Kaldi's messages.
-        source, target: paths of the directory and of the copy.
+        source, target: path of the directory, path of the copy.
         spk_prefix: string that is added before the names of speakers.
         utt_prefix: string that is added before the names of utterances.
         spk_suffix: string that is added after the names of speakers.
@@ -386,7 +385,7 @@ def copy_directory(
 
 
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
-    """Validate the directory ``target``, which was made from ``src``, and return the exit status.
+    """Validate the directory ``target``, which was made from ``src``, and return the result of :func:`validate_directory`.
 
     feats.scp, text and the ``optional_files`` may be missing if the source lacks them. ``options`` has further options of
     validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the directory is invalid.
@@ -420,16 +419,17 @@ def divide_speakers(
 ) -> int:
     """Copy a directory, and divide its speakers into speakers with fewer utterances (Kaldi: modify_speaker_info.sh).
 
+    The new speakers are ``<speaker>-1``, ``<speaker>-2`` and so on, with leading zeros if there are 10 or more. If both limits have
+    their defaults, each speaker is only renamed, and Kaldi's message that a limit is missing is printed. A cmvn.scp in the target is
+    moved into ``.backup``. Return the exit status of :func:`validate_directory` for the copy.
+
     Args:
         say: prints Kaldi's messages.
-        source, target: paths of the directory, and of the copy. The new speakers are ``<speaker>-1``, ``<speaker>-2`` and so on.
+        source, target: path of the directory, path of the copy.
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
-        seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds, except for a single longer utterance.
+        seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds. A longer utterance gets its own speaker.
             0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
-        respect_speaker_info: keep the utterances of different speakers apart. If false, all utterances are divided as utterances of one speaker.
-
-    Returns:
-        The exit status.
+        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if from one "speaker".
 
     Raises:
         DataDirError: the target is the source, or a directory is invalid or cannot be read or written.
@@ -493,7 +493,7 @@ def _divide_speaker(
     """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers ``<speaker>-<number>``.
 
     A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the utterances
-    of a new speaker last at most ``max_seconds`` in total, except for a single longer utterance.
+    of a new speaker last at most ``max_seconds`` in total. A longer utterance gets its own speaker.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0
@@ -541,10 +541,10 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
+    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain (Kaldi: remove_dup_utts.sh).
 
-    Kaldi's script for this is remove_dup_utts.sh. Return the exit status 0. Raise DataDirError if the source has no file
-    ``text``, if the target is the source, or if the string ``max_count`` is not a whole number above 1.
+    Return the exit status 0. Raise DataDirError if the source has no file ``text``, if the target is the source, or if the
+    string ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):

@@ -46,7 +46,8 @@ class DataDir(os.PathLike[str]):
     """Data directory: ``wav.scp``, ``utt2spk``, ``text`` and other files with a line for each utterance, speaker or recording.
 
     Files are read on access. Methods that make another directory write the same files as Kaldi's scripts and return the new
-    :class:`DataDir`. They replace all files of the directory at the end, or no file if there is an error.
+    :class:`DataDir`. At the end, they replace the files of an existing directory, and move its other data files into ``.backup``.
+    After an error, the directory does not change.
 
     Args:
         path: path of the directory.
@@ -128,7 +129,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of newlines, as ``wc -l`` does, of each existing file that Kaldi's scripts sort, by file name."""
+        """Map the name of each existing file that :meth:`fix` sorts to its number of newlines, as counted by ``wc -l``."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -204,17 +205,17 @@ class DataDir(os.PathLike[str]):
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
         """Map the keys of the file ``name`` to the numbers in the second field. Lines without this field are skipped.
 
-        ``make_file`` is called first, with ``options``, and writes the file if it is missing.
+        ``make_file`` is called first, with ``options``, and writes the file if it is missing or incomplete.
         """
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
-        """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh). Write ``utt2dur`` if it is missing.
+        """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh). Write ``utt2dur`` if it is missing or incomplete.
 
         Args:
-            read_entire_file: True to count the samples of audio files instead of trusting their headers.
+            read_entire_file: True to count the samples of audio instead of trusting its headers, when the file is written.
 
         Raises:
             DataDirError: the durations cannot be computed.
@@ -222,7 +223,7 @@ class DataDir(os.PathLike[str]):
         return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
-        """Map each recording to its duration in seconds (Kaldi: get_reco2dur.sh). Write ``reco2dur`` if it is missing.
+        """Map each recording to its duration in seconds (Kaldi: get_reco2dur.sh). Write ``reco2dur`` if it is missing or incomplete.
 
         Raises:
             DataDirError: the durations cannot be computed.
@@ -232,14 +233,15 @@ class DataDir(os.PathLike[str]):
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
         """Map each utterance to its number of frames (Kaldi: get_utt2num_frames.sh).
 
-        If ``utt2num_frames`` is missing, the file is computed from ``feats.scp``, or else from the durations of the utterances.
+        If ``utt2num_frames`` is missing, the file is written from ``feats.scp``, or else from the durations of the utterances. The
+        arguments apply only to durations, which :meth:`utt2dur` writes if necessary.
 
         Args:
             frame_shift: time between the starts of consecutive frames in seconds.
             frame_overlap: difference between the length of a frame and the frame shift in seconds.
 
         Raises:
-            DataDirError: the numbers cannot be computed.
+            DataDirError: an argument is invalid, or the numbers cannot be computed.
         """
         options: dict[str, float] = {"nj": 1, "frame_shift": frame_shift, "frame_overlap": frame_overlap}
         values = self._compute_values("utt2num_frames", durations.get_utt2num_frames, **options)
@@ -281,7 +283,7 @@ class DataDir(os.PathLike[str]):
     def fix(
         self, *, strip_cr: bool = False, utt_files: Iterable[str] = (), speaker_files: Iterable[str] = ()
     ) -> DataDir:
-        """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
+        """Sort all files in place, remove the utterances that one of the files lacks, and return this directory (Kaldi: fix_data_dir.sh).
 
         Copies of the old files are in ``.backup``. As with Kaldi's script, most of these copies are sorted.
 
@@ -323,7 +325,7 @@ class DataDir(os.PathLike[str]):
                 features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
             speakers: names of speakers, or the path of a file with one name per line. Unknown names are ignored.
-            durations: minimum and maximum duration in seconds (inclusive), compared with ``utt2dur``, which is written if missing.
+            durations: minimum and maximum duration of an utterance in seconds, both inclusive (see :meth:`utt2dur`).
 
         Raises:
             DataDirError: not exactly one criterion is passed, ``how`` is invalid or passed without ``number``, ``number`` is below 1 or above
@@ -349,25 +351,29 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory with the utterances that you name, as :meth:`subset` does, and return it.
+        """Make a directory with the utterances that you name, and return it. :meth:`subset` has further criteria.
 
         Args:
             target: path of the new directory.
             utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
+
+        Raises:
+            DataDirError: a file is missing or invalid, or the target cannot be written.
         """
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
-        """Divide the directory into parts of about the same size (Kaldi: split_data.sh).
+        """Divide the directory into parts of about the same size, and return them in order (Kaldi: split_data.sh).
 
-        The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory.
+        The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory. Parts that are up to
+        date are not written again.
 
         Args:
             parts: number of parts, at most the number of speakers, or with ``per_utt`` the number of utterances.
             per_utt: False to keep the utterances of a speaker together. True to divide them as well, in ``split<parts>utt``.
 
-        Returns:
-            The parts, from the first to the last.
+        Raises:
+            DataDirError: ``parts`` is below 1 or too large, or a file is missing or invalid.
         """
         split_directory(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -382,6 +388,10 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             utt_prefix, utt_suffix: strings that are added to the names of utterances, and of recordings if there are no segments.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
+
+        Raises:
+            DataDirError: utt2spk, spk2utt or the wav.scp of segments is missing, a name is not in utt2spk or spk2utt, the copy
+                is not valid, or the target cannot be written.
         """
         directories.copy_directory(
             self._say("copy"),
@@ -397,7 +407,7 @@ class DataDir(os.PathLike[str]):
 
     @staticmethod
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
-        """Make a directory with the utterances of several directories (Kaldi: combine_data.sh).
+        """Make a directory with the utterances of several directories, and return it (Kaldi: combine_data.sh).
 
         A file that any source lacks is left out. Only ``utt2uniq`` and ``segments`` are generated if at least one source has them.
         Generating ``segments`` writes a missing ``utt2dur`` into the source.
@@ -408,8 +418,8 @@ class DataDir(os.PathLike[str]):
             extra_files: names of additional files to combine.
             fix: True to sort the files of the new directory, and to remove the utterances that some files lack.
 
-        Returns:
-            The new directory.
+        Raises:
+            DataDirError: there are no sources, their frame shifts differ, or a directory cannot be read or written.
         """
         names = [os.fspath(source) for source in sources]
         say = Printer("combine", logger.info, as_script=False)
@@ -419,17 +429,17 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory whose ``wav.scp`` has sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh).
+        """Make a directory with sox commands that change the speed, and return it (Kaldi: perturb_data_dir_speed.sh).
 
-        If this directory lacks ``utt2dur`` or ``reco2dur``, the file is written there first.
+        If this directory lacks ``utt2dur`` or ``reco2dur``, the file is written here first. Features are not copied.
 
         Args:
             target: path of the new directory.
             factor: speed factor, such as 0.9. Utterances, recordings and speakers get the prefix ``sp<factor>-``.
             include_spk_prefix: False to keep the names of speakers, and to give utterances and recordings the suffix ``-sp<factor>``.
 
-        Returns:
-            The new directory.
+        Raises:
+            DataDirError: the factor is invalid, sox, spk2utt or wav.scp is missing, or a directory cannot be read or written.
         """
         perturb.perturb_speed(
             self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
@@ -439,16 +449,20 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording by sox commands, move ``feats.scp`` into ``.backup``, and return the directory.
+        """Change the volume of the recordings in place, and return this directory (Kaldi: perturb_data_dir_volume.sh).
 
-        If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
+        A sox command that runs when the recording is read is added to each entry of ``wav.scp``. ``feats.scp`` is moved into
+        ``.backup``. If one of the first 100 entries already has such a command, nothing is changed.
 
         Args:
             reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random, but the same
                 in every call.
-            write_reco2vol: path of a file to which the recordings and their factors are written.
+            write_reco2vol: path of a file to which the recordings and their factors are written. By default, no file is written.
             low: minimum of the random factors.
             high: maximum of the random factors.
+
+        Raises:
+            DataDirError: ``wav.scp`` is missing, a recording has no factor, or a file cannot be read or written.
         """
         perturb.perturb_volume(
             self._say("perturb_volume"),
@@ -461,19 +475,26 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Resample recordings by sox commands (Kaldi: resample_data_dir.sh), move features into ``.backup``, and return the directory.
+        """Change the sampling rate of the recordings in place, and return this directory (Kaldi: resample_data_dir.sh).
+
+        A sox command is added to each entry of ``wav.scp``. When a recording is read, the command resamples it, mixes all channels
+        to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. ``feats.scp``, and ``cmvn.scp`` with it,
+        is moved into ``.backup``.
 
         Args:
-            frequency: new sampling rate in Hz. The commands also mix all channels to one, and write samples of 16 bits.
+            frequency: new sampling rate in Hz.
+
+        Raises:
+            DataDirError: sox or ``wav.scp`` is missing, the rate is not above 0, or a file cannot be read or written.
         """
         perturb.resample_directory(self._say("resample"), str(frequency), self.path)
         return self
 
     def to_whole_recordings(self, target: Path) -> DataDir:
-        """Make the directory ``target``, whose utterances are the whole recordings, and return it.
+        """Make the directory ``target``, whose utterances are the whole recordings of the segments, and return it.
 
-        Each recording is its own speaker, and has the transcripts of its segments, joined in order of time. Without segments, the
-        directory is copied.
+        Each recording is its own speaker, and has the transcripts of its segments, joined in order of time. Features are not
+        copied. Without segments, the directory is copied.
 
         Raises:
             DataDirError: a line of segments has fewer than four fields, or a directory cannot be read or written.

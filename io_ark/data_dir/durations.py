@@ -68,7 +68,7 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
         Rspecifier("scp", FileName(wav_scp)), kind=_make_wave_info_codec(read_entire_file)
     ) as audio:
         for key, wave in audio:
-            yield f"{key} {compute_seconds(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
+            yield f"{key} {compute_duration(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
@@ -102,27 +102,27 @@ def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[
 
 
 def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
-    """Return a codec that reads the headers of audio, and with ``read_entire_file`` counts the samples."""
+    """Return a codec that reads the headers of audio, and also counts the samples if ``read_entire_file`` is true."""
     from io_ark.codecs.wave import WaveInfoCodec
 
     return WaveInfoCodec(counts_samples=read_entire_file)
 
 
-def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
+def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Raise DataDirError if the header ``audio`` lacks the number of samples. The error names ``wav_scp`` and ``key``.
+    Raise DataDirError if the header of the audio, ``info``, lacks the number of samples. The error names ``wav_scp`` and ``key``.
     """
     import numpy as np
 
-    if audio.sample_count is None:
+    if info.sample_count is None:
         raise DataDirError(
             "the header of the audio has no duration: check the file, write the duration to reco2dur, or pass "
             "--read-entire-file true to get_utt2dur.sh",
             wav_scp,
             key=key,
         )
-    return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
+    return float(np.float32(info.sample_count) / np.float32(info.sample_frequency))
 
 
 def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
@@ -173,7 +173,7 @@ def get_utt2dur(
     Args:
         say: prints Kaldi's messages.
         folder: path of the data directory.
-        frame_shift: frame shift in seconds, for durations from features. A file ``frame_shift`` takes precedence.
+        frame_shift: frame shift in seconds, for durations from features. The directory's file frame_shift takes precedence.
         nj: number of parts of the audio, which are measured one after another.
         read_entire_file: count all samples instead of reading the headers, as is always done if a command changes the speed.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
@@ -196,7 +196,7 @@ def get_utt2dur(
                 file = f"{folder}/frame_shift" if has_shift else ""
                 problem = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
                 raise DataDirError(problem, file)
-            # Add the part of the last frame beyond its shift, which Kaldi takes as (25 ms - 10 ms) / 10 ms = 1.5 shifts.
+            # Add the part of the last frame beyond its shift, which Kaldi assumes to be (25 ms - 10 ms) / 10 ms = 1.5 shifts.
             return b"%b %b" % (key, format_number((parse_number(frame_count) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):
@@ -302,7 +302,7 @@ def measure_recordings(
             try:
                 if name in endless_errors:
                     raise endless_errors[name]
-                durations[name] = compute_seconds(recordings[key], path, key)
+                durations[name] = compute_duration(recordings[key], path, key)
             except ArkError as error:
                 if errors is None:
                     raise
@@ -437,7 +437,10 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh). The exit status is 0."""
+    """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh).
+
+    A missing or empty utt2dur is written first. Return the exit status 0.
+    """
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):
         sys.stdout.buffer.writelines(generate_segments(say_durations, folder))

@@ -51,7 +51,7 @@ _ORDERS = {
 def fix_directory(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
-    """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
+    """Sort the files of a data directory in place, remove utterances that one of the files lacks, and return the exit status.
 
     The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most files in
     ``.backup`` are sorted versions of the old files.
@@ -146,10 +146,13 @@ class _Fix:
             return_count += len(_LINE_END_RETURN.findall(chunk)) if self.strip_cr else 0
         if return_count:
             self.stage.write(name, (_LINE_END_RETURN.sub(b"", chunk) for chunk in read_chunks(path)))
-            self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
+            self.say(f"removed {return_count} carriage return{'s' * (return_count > 1)} from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
-        """Sort an unsorted file by its keys, and keep the first line of each key. Report keys with two values, except in spk2utt."""
+        """Sort the file ``name`` by its keys if it is not sorted, and keep only the first line of each key.
+
+        If a key has two values, raise DataDirError, or only warn for a file in DERIVED_FILES. Values of spk2utt are not compared.
+        """
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -158,12 +161,12 @@ class _Fix:
             first_line, *repetitions = group
             unique_lines.append(first_line)
             if name != "spk2utt" and any(line.split() != first_line.split() for line in repetitions):
-                self.report_two_values(name, path, key)
+                self.refuse_two_values(name, path, key)
         self.stage.write(name, unique_lines)
         if not have_same_bytes(self.stage.find(os.path.join(BACKUP, name)), self.stage.find(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
-    def report_two_values(self, name: str, path: str, key: bytes) -> None:
+    def refuse_two_values(self, name: str, path: str, key: bytes) -> None:
         """Raise DataDirError for a key with two values in the file at ``path``, or only warn if ``name`` is in DERIVED_FILES."""
         numbered_lines = [
             (line_number, line.split())
@@ -172,7 +175,7 @@ class _Fix:
         ]
         first_number, first_line = numbered_lines[0]
         line_number = next(line_number for line_number, line in numbered_lines if line != first_line)
-        problem = f"another value than in line {first_number}, and only one would be kept: "
+        problem = f"differs from line {first_number}, which has the same key, and only one would be kept: "
         error = DataDirError(
             problem + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
         )
@@ -200,10 +203,7 @@ class _Fix:
         """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
 
         Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Lines of segments are cut to four fields. Without
-        segments, nothing changes.
-
-        Raises:
-            DataDirError: wav.scp is missing, segments is empty, or a line of segments has no recording.
+        segments, nothing changes. Raise DataDirError if wav.scp is missing, segments is empty, or a line of segments has no recording.
         """
         stage, path = self.stage, self.stage.find("segments")
         if not path:
@@ -268,8 +268,8 @@ class _Fix:
         Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments, the
         utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.
 
-        Raises:
-            DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_open_ended_segments` finds a wrong duration.
+        Raise DataDirError if no utterance would be left, if a file is not sorted, or if the duration or number of frames of a segment
+        that ends at -1 is not above 0.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -311,9 +311,9 @@ class _Fix:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), line_number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
-        """Check that the lines of the file ``name`` are sorted; with ``by_speaker``, that their second fields are sorted.
+        """Check that the lines of the file ``name`` are sorted, or with ``by_speaker``, that their second fields are sorted.
 
-        If not, print Kaldi's ``message``, and raise DataDirError.
+        If they are not, print Kaldi's ``message``, and raise DataDirError.
         """
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):

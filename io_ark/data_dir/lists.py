@@ -67,7 +67,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     """Return a function that raises DataDirError for a line of ``file``, with a message that begins with ``text``.
 
     The function takes the number of the line and, optionally, the bytes of the line, which the message then shows.
-    ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
+    ``status`` is the exit status of the script, or 0 for the status of Perl's ``die``.
     """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
@@ -87,9 +87,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
     """Return the names in a list, which are the first fields of its lines, as a set.
 
     ``file`` is the path of the list, or ``-`` for standard input. ``text`` is the start of the message for a blank line.
-
-    Raises:
-        DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.
+    Raise DataDirError if the list cannot be opened, has a blank line, or starts with a byte-order mark.
     """
     source, keys = resolve_file_argument(file), set[bytes]()
     with report_open_errors(f"Could not open id-list file {file}"):
@@ -107,10 +105,9 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print each line of a file if a chosen field of the line is in a list of names. Return the exit status 0.
 
     ``argv`` has options, the list, and the file, by default standard input. A file that cannot be opened causes a warning.
-    The option ``-f`` chooses the field, by default the first; 0 is the last field. ``--exclude`` prints all other lines.
+    The option ``-f`` chooses the field, by default the first. 0 is the last field. ``--exclude`` prints all other lines.
 
-    Raises:
-        DataDirError: an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it is 1 or more).
+    Raise DataDirError if an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it is 1 or more).
     """
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
@@ -138,7 +135,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert a utt2spk file, or standard input, to spk2utt on standard output, and return the exit status 0."""
+    """Convert an utt2spk file, or standard input, to spk2utt on standard output, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
     file = resolve_input(argv)
@@ -202,9 +199,10 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file that :func:`choose_lines` chooses, and return the exit status 0.
+    """Print the given number of lines of a file, as :func:`choose_lines` chooses them, and return the exit status 0.
 
-    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the number is invalid or too large.
+    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the number is invalid, or if it exceeds the
+    lines of the file and ``--quiet`` is not passed.
     """
     options = set()
     for name in ("--quiet", "--first", "--last"):
@@ -260,9 +258,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
     """Return a map from the first field of each line of a file to its other fields, joined by single spaces.
 
     A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-`` for standard input.
-
-    Raises:
-        DataDirError: the file cannot be opened, or has a blank line.
+    Raise DataDirError if the file cannot be opened, or has a blank line.
     """
     values: dict[bytes, bytes] = {}
     line_number = 0
@@ -287,8 +283,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     The last argument is the path of the map file. The option ``-f`` selects a range of fields, such as ``2`` or ``2-4``, by
     default all. With ``--permissive``, a field that is not in the map is not changed. Single spaces separate printed fields.
 
-    Raises:
-        DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
+    Raise DataDirError if an argument is invalid, a file cannot be read, or a field is not in the map.
     """
     begin, end, is_permissive = None, None, False  # `begin` and `end` are indices from 0 of the first and last field.
     for _ in range(3):  # The options may be in any order, and repeated.
@@ -375,7 +370,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide a file into ``part_count`` lists of lines of about the same size. The lines of a speaker stay together, in order.
+    """Divide the lines of a file into ``part_count`` lists of similar sizes. The lines of a speaker stay together, in order.
 
     Args:
         say: names the script in messages.
@@ -408,8 +403,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
 def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
     """Divide the lines of the file ``scp`` into ``part_count`` parts of successive lines, whose sizes differ by at most one.
 
-    Raises:
-        DataDirError: the file cannot be read, or has fewer lines than parts.
+    Raise DataDirError if the file cannot be read, or has fewer lines than parts.
     """
     with report_open_errors(f"{say.name}: Error opening input scp file {scp}"):
         lines = list(read_lines(scp))
@@ -521,6 +515,7 @@ def check_text(say: Printer, file: str) -> None:
         raise DataDirError(f"{say.name}: ERROR: file '{file}' is empty or does not exist")
     if problem:
         warn(f"{say.name}: {problem}")
+        # Only the message about a missing newline at the end of the file ends with this word.
         remedy = "add a newline at its end" if problem.endswith("newline") else "replace them"
         message = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
         raise DataDirError(f"{say.name}: ERROR: {message}", file, line_number, key)

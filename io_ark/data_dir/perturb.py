@@ -48,12 +48,12 @@ _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
 
 
-def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
+def add_speed_command(key: bytes, entry: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with a command that changes the speed of the recording ``key`` by ``factor``.
 
-    Raise ValueError for an entry ``name`` that :func:`parse_audio_entry` refuses.
+    Raise ValueError for an ``entry`` that :func:`parse_audio_entry` refuses.
     """
-    audio = parse_audio_entry(name)
+    audio = parse_audio_entry(entry)
     if audio.command:
         return b"%b %b sox -t wav - -t wav - speed %b |\n" % (key, audio.command, factor)
     if not audio.is_wav:
@@ -84,10 +84,10 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 
 
 def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
-    """Add a command to all lines of a chunk of wav.scp at once.
+    """Return a chunk of wav.scp with a command added to all lines, or b"" if the lines must be changed one by one.
 
-    Return b"" if the lines must be changed one by one. This is the case unless all lines have commands, or all lines have
-    WAV files with names that need no quotes.
+    They can be changed at once if all lines have commands with single spaces between words, or all lines have WAV files with
+    names that need no quotes.
 
     Args:
         after_command: replacement of the final " |" and newline of a line with a command.
@@ -144,7 +144,8 @@ def change_speed_of_files(
     """Return the new files of a directory that has the audio of ``src`` at a different speed, as chunks by file name.
 
     The result has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
-    ``factor`` is the speed, such as "0.9". The last arguments rename keys. Without segments, ``utterances`` renames wav.scp.
+    ``factor`` is the speed, such as "0.9". The last three arguments rename the speakers, utterances and recordings in these
+    files. Without segments, ``utterances`` renames the keys of wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -196,12 +197,14 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
 
 
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
-    """Make a directory with sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh). Return the exit status.
+    """Make a directory with sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh).
+
+    If the source lacks utt2dur or reco2dur, the file is written there first. Return the exit status of :func:`validate_directory`.
 
     Args:
         say: prints Kaldi's messages.
         factor: speed factor, such as 0.9.
-        source, target: paths of the directory, which gets missing durations, and of the new directory.
+        source, target: path of the directory, path of the new directory.
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances, recordings and speakers. If false,
             utterances and recordings get the suffix -sp<factor>, and speakers keep their names.
 
@@ -237,16 +240,16 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
 def perturb_speed_3way(
     say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
-    """Make a directory with the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+    """Make a directory with the audio at speeds 0.9, 1.0 and 1.1 (Kaldi: perturb_data_dir_speed_3way.sh).
 
-    By default, names at speeds 0.9 and 1.1 get a prefix, such as sp0.9- (Kaldi: perturb_data_dir_speed_3way.sh).
+    The source is fixed first, and gets utt2dur and reco2dur if they are missing. Return the exit status of :func:`validate_directory`.
 
     Args:
         say: prints Kaldi's messages.
-        source, target: paths of the directory, which is fixed and gets missing durations, and of the new directory.
+        source, target: path of the directory, path of the new directory.
         always_include_prefix: add the prefix sp1.0- to the names at speed 1.0 as well.
-        include_spk_prefix: add prefixes to the names of utterances and speakers at speeds 0.9 and 1.1. If false, the names of
-            utterances get suffixes, and speakers keep their names.
+        include_spk_prefix: add prefixes, such as sp0.9-, to all names at speeds 0.9 and 1.1. If false, utterances
+            and recordings get suffixes, and speakers keep their names.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
@@ -318,15 +321,16 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a factor from a file or by a random factor, and return the exit status 0.
+    """Change the volume of the recordings in place (Kaldi: perturb_data_dir_volume.sh). Return the exit status 0.
 
-    If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
+    A sox command is added to each entry of wav.scp, and feats.scp is moved into ``.backup``. If one of the first 100 entries
+    already has such a command, nothing is changed.
 
     Args:
         say: prints Kaldi's messages.
-        folder: path of the directory. If its volume is changed, feats.scp is moved into ``.backup``.
-        reco2vol: path of a file with a factor for each recording; "" for random factors, which are the same in every run.
-        write_reco2vol: path to which the factors are written; "" to write no file.
+        folder: path of the directory.
+        reco2vol: path of a file with a factor for each recording, or "" for random factors, which are the same in every run.
+        write_reco2vol: path to which the factors are written, or "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
@@ -347,17 +351,17 @@ def perturb_volume(
     width, draw_number = scale_high - scale_low, random.Random(0).random
     volume_lines: list[bytes] = []
 
-    def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+    def change_volume(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
         """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError if there is no factor."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
                 raise DataDirError(f"has no volume in {reco2vol}: add a line for the key", path, number, key)
             volume = known_volumes[key]
-        scale, audio = b"%a" % volume, parse_audio_entry(name)
+        scale, audio = b"%a" % volume, parse_audio_entry(entry)
         if write_reco2vol:
             volume_lines.append(b"%b %b\n" % (key, scale))
-        if name.endswith(b"|"):
+        if entry.endswith(b"|"):
             return b"%b sox --vol %b -t wav - -t wav - |\n" % (line.strip(), scale)
         if audio.command:
             return b"%b %b sox --vol %b -t wav - -t wav - |\n" % (key, audio.command, scale)
@@ -384,8 +388,7 @@ def perturb_volume(
 def _replace_after_block(path: str, lines: Iterable[bytes]) -> Iterator[None]:
     """Write lines to a temporary file, which replaces the file ``path`` if the ``with`` block ends without an error.
 
-    Raises:
-        DataDirError: the temporary file cannot be written.
+    Raise DataDirError if the temporary file cannot be written.
     """
     temporary_path = f"{path}.{os.getpid()}.tmp"
     try:
@@ -419,21 +422,21 @@ def change_recordings(
     Raises:
         DataDirError: a line cannot be changed.
     """
-    first_blank = 0  # Number of the first blank line; 0 before a blank line.
+    first_blank = 0  # Number of the first blank line, or 0 if there was none so far.
     for lines_before, chunk in number_chunks(read_chunks(path)):
         if not first_blank and (changed_chunk := change_chunk(chunk)):
             yield changed_chunk
             continue
         for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             parts = line.split(None, 1)
-            key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
+            key, entry = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
                 first_blank = first_blank or line_number
             if first_blank and (key or not may_end_blank):
                 raise DataDirError("is a blank line, which has no recording: remove the line", path, first_blank)
             if key:
                 try:
-                    changed_line = change_line(line_number, line, key, name.rstrip())
+                    changed_line = change_line(line_number, line, key, entry.rstrip())
                 except ValueError as error:
                     raise DataDirError(str(error), path, line_number, key) from None
                 yield changed_line
@@ -464,12 +467,15 @@ def _has_volume(path: str) -> bool:
 
 
 def resample_directory(say: Printer, frequency: str, folder: str) -> int:
-    """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh). Return the exit status 0.
+    """Change the sampling rate of all recordings in place (Kaldi: resample_data_dir.sh). Return the exit status 0.
+
+    A sox command is added to each entry of ``wav.scp``. When the recording is read, it resamples, mixes all channels to one, and
+    converts samples to 16 bits. A missing utt2dur is written first. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
 
     Args:
         say: prints Kaldi's messages.
-        frequency: new sampling rate in Hz, or in kHz with the suffix k. All channels are mixed to one, and samples get 16 bits.
-        folder: path of the directory, which gets a missing utt2dur. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
+        frequency: new sampling rate in Hz, or in kHz with the suffix k.
+        folder: path of the directory.
 
     Raises:
         DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
@@ -484,11 +490,11 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     program = quote_name(os.fsencode(sox))
     ending = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
-    def resample_line(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that resamples the recording."""
-        if name.endswith(b"|"):
+    def resample_line(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
+        """Return line ``number`` of wav.scp with a command that resamples the recording. For errors, see :func:`parse_audio_entry`."""
+        if entry.endswith(b"|"):
             return line.strip() + ending[2:]  # The command has a pipe, so omit the pipe of `ending`.
-        audio = parse_audio_entry(name)
+        audio = parse_audio_entry(entry)
         if audio.command:
             return b"%b %b%b" % (key, audio.command, ending[2:])
         if not audio.is_wav:

@@ -47,7 +47,7 @@ class KaldiScript:
     target: str  # Module and function that do the work. The function's keyword arguments are the script's options.
     style: Style  # Way in which the script reads its arguments.
     usage: str  # Description of the arguments for the usage message.
-    command: str = ""  # The command of ``kaldi-compat data`` that does the same; "" if there is no such command.
+    command: str = ""  # The command of ``kaldi-compat data`` that does the same, or "" if there is no such command.
 
     @cached_property
     def function(self) -> Callable[..., int]:
@@ -199,9 +199,7 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
     """Read one option, which comes first in ``argv``. Return its value by name ({} if there is none), and the arguments.
 
     An option with a string as its default takes the next word, or "" if there is none. Any other option has the value True.
-
-    Raises:
-        DataDirError: the option is unknown. For split_data.sh, which has ``per_utt``, an unknown option is an argument.
+    Raise DataDirError for an unknown option, except for split_data.sh (which has ``per_utt``), where it is an argument.
     """
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
@@ -276,12 +274,10 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
 
 
 def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
-    """Run a script with the arguments ``argv``, and return the exit status.
+    """Run a script with the arguments ``argv``. Return its exit status, or 0 after printing the usage for ``--help``.
 
-    With ``is_command``, the options and messages are those of ``kaldi-compat data``, otherwise those of Kaldi's script.
-
-    Raises:
-        DataDirError: the arguments are invalid, or the script fails.
+    With ``is_command``, read options and print messages like ``kaldi-compat data``, otherwise like Kaldi's script.
+    Raise DataDirError if the arguments are invalid, or the script fails.
     """
     if script.style is Style.OWN:
         if is_command and argv[:1] in HELP:
@@ -379,7 +375,7 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
-    """Run the script ``name`` with the arguments of this process, and return the exit status."""
+    """Run the script ``name`` with the arguments of this process. Return its exit status (see :func:`run_protected`), or 1 for an unknown script."""
     import gc
 
     gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.
@@ -477,7 +473,7 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
 
 def run_data_command(argv: list[str]) -> int:
-    """Run the command ``kaldi-compat data`` with the arguments ``argv``, and return the exit status."""
+    """Run ``kaldi-compat data`` with ``argv``. Return 2 for a wrong command, option or number of arguments, else see :func:`run_protected`."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 

@@ -30,8 +30,8 @@ class Segment:
         key: key of the segment.
         recording: key of the recording.
         start: start time in seconds.
-        end: end time in seconds; :data:`TO_THE_END` (-1) is the end of the recording.
-        channel: number of the channel, counted from 0; None if the line has no channel.
+        end: end time in seconds, or :data:`TO_THE_END` (-1) for the end of the recording.
+        channel: number of the channel, counted from 0, or None if the line has no channel.
     """
 
     key: str
@@ -54,8 +54,8 @@ class Segment:
             Audio of the segment, (1, samples).
 
         Raises:
-            RangeError: the segment is outside the recording or too short; or its channel is not in the recording, or is
-                missing for a recording with several channels.
+            RangeError: the segment starts after the recording or ends more than ``max_overshoot`` after it, is shorter than
+                ``min_length``, has a channel that the recording lacks, or has no channel although the recording has several.
 
         >>> import numpy as np
         >>> from io_ark import Segment, Wave
@@ -95,7 +95,7 @@ class Segment:
 def parse_segment(line: str) -> Segment:
     """Parse a line of a ``segments`` file: ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
-    An end of -1 stands for the end of the recording. Channels count from 0.
+    An end of -1 stands for the end of the recording. Channels count from 0, and have at most 9 digits.
 
     Raises:
         FormatError: the line is invalid, or the segment starts before 0 or does not end after its start.

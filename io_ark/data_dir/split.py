@@ -18,9 +18,9 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 
 
 def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
-    """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. The exit status is 0.
+    """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1`` (Kaldi: split_data.sh).
 
-    Parts that are up to date are not written again (Kaldi: split_data.sh).
+    Parts that are up to date are not written again. Return the exit status 0.
 
     Args:
         say: prints Kaldi's messages.
@@ -127,9 +127,7 @@ class _Split:
         """Write each line of the file ``name`` to the parts that ``parts_of_key`` lists for the key of the line.
 
         Parts are numbered from 0. Lines with other keys are dropped. For ``warns``, see :meth:`divide_files`.
-
-        Raises:
-            DataDirError: a line has no key.
+        Raise DataDirError for a line without a key.
         """
         path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]

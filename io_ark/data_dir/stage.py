@@ -68,14 +68,14 @@ class DataDirError(ArkError):
     """A data directory cannot be used.
 
     Attributes:
-        line: number of the line in the file, counted from 1; 0 if unknown.
+        line: number of the line in the file, counted from 1, or 0 if unknown.
         status: exit status of the script.
         partly: True to leave the files that were written before the error, as Kaldi's script does.
 
     Args:
         message: description of the problem and of the remedy.
-        file: path of the file; "" if unknown.
-        key: key of the line; None if unknown.
+        file: path of the file, or "" if unknown.
+        key: key of the line, or None if unknown.
         attributes: values of the attributes ``status`` and ``partly``.
     """
 
@@ -120,7 +120,7 @@ class Printer:
         """Print Kaldi's message, and return the error to raise, whose attribute ``partly`` is True.
 
         Args:
-            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed; "" to print nothing.
+            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed, or "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed, and otherwise "".
             file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
@@ -388,8 +388,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
     Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
     renamed or removed before, and is skipped.
 
-    Raises:
-        DataDirError: a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
+    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
     """
     parents = set()  # Folders of the removed files.
     for old, new in renames:
@@ -728,7 +727,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of ``name``, or else the directory's old file, into ``.backup``, unless this version was copied before."""
+        """At the commit, copy the present version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -752,10 +751,7 @@ class Stage(DataFiles):
     def commit(self) -> None:
         """Put all new files in place, and move or remove old files. Signals are delayed until all files have their names.
 
-        If this job is killed, the next job on the directory completes the change.
-
-        Raises:
-            DataDirError: a file cannot be written or renamed.
+        If this job is killed, the next job on the directory completes the change. Raise DataDirError if a file cannot be written or renamed.
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:

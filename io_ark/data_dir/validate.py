@@ -56,7 +56,7 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted_line: number of the first line whose key is not larger than the previous key; 0 if the keys increase or ``field`` is 2.
+        unsorted_line: number of the first line whose key is not larger than the previous key, or 0 if the keys increase or ``field`` is 2.
         is_ended: True if the last line ends with a newline, or ``field`` is 2.
     """
 
@@ -192,7 +192,7 @@ class Check(DataFiles):
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of each line for whose fields ``is_good`` returns False."""
+    """Yield the number, counted from 1, and the bytes of each line whose fields ``is_good`` rejects."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
@@ -285,8 +285,10 @@ def validate_directory(
 ) -> int:
     """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
+    If ``say.as_script`` and the directory has images.scp, the recipe's own script checks it instead, and its status is returned.
+
     Args:
-        say: prints Kaldi's messages. If ``say.as_script``, the status of the recipe's own script is returned for a directory with images.scp.
+        say: prints Kaldi's messages.
         folder: path of the directory.
         no_feats: do not require feats.scp. If the file exists, it is checked.
         no_wav: do not require wav.scp. If the file exists, it is checked.

@@ -20,7 +20,7 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
     """Convert attributes of a model, a frozen dataclass, in place to arrays of type ``dtype``.
 
     ``shapes`` maps the names of the attributes to the expected shapes. Values that are too large become infinite. Raise
-    FormatError if an array has another shape.
+    FormatError if the shape of an array is not as expected.
     """
     for name, shape in shapes.items():
         with np.errstate(over="ignore", invalid="ignore"):

@@ -252,7 +252,7 @@ class Plda:
             (speakers, utterances): log-likelihood ratios. A positive number favors the same speaker.
 
         Raises:
-            FormatError: see :meth:`transform_vectors`.
+            FormatError: the dimension of vectors or shape of ``num_utts`` is wrong, or ``num_utts`` is not positive.
         """
         options = {"normalize_length": normalize_length, "simple_length_normalization": simple_length_normalization}
         return self.log_likelihood_ratios(

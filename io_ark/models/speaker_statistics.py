@@ -21,9 +21,9 @@ Float64 = npt.NDArray[np.float64]
 
 
 def check_vectors(vectors: npt.ArrayLike) -> Array:
-    """Convert vectors to an array of shape (vectors, dim): float32 stays, any other type becomes float64.
+    """Convert vectors to an array of shape (vectors, dim), float32 if they are float32, otherwise float64.
 
-    Raise FormatError if the array has a different number of dimensions, is empty, or contains NaN or infinities.
+    Raise FormatError if the array does not have two dimensions, is empty, or contains NaN or infinities.
     """
     array = np.asarray(vectors)
     if array.ndim != 2 or 0 in array.shape:
@@ -97,12 +97,12 @@ class PldaStatistics:
         self.num_vectors += len(doubles)
 
     def check_counts(self) -> None:
-        """Raise FormatError for ``dim`` or fewer vectors, a single speaker, or only speakers with a single vector."""
+        """Raise FormatError if there are at most ``dim`` vectors, one speaker, or only speakers with one vector."""
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
-                f"{self.num_vectors} vectors of {dim} dimensions are too few to estimate PLDA: the number of vectors "
-                "must be larger than their dimension"
+                f"too few vectors to estimate PLDA: {self.num_vectors} of dimension {dim}; the number of vectors must "
+                "be larger than their dimension"
             )
         if self.num_speakers == 1:
             raise FormatError("all vectors are from one speaker: PLDA needs at least 2 speakers")

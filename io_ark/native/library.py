@@ -28,9 +28,9 @@ class Library:
     """A C library, or the reason why there is none.
 
     Attributes:
-        handle: the loaded library; None if it is missing or switched off.
+        handle: the loaded library, or None if it is missing or switched off.
         levels: the instruction sets that both the library and the processor have, slowest first.
-        level: the instruction set in use; "" without a library.
+        level: the instruction set in use, or "" without a library.
         reason: one line that tells why the library is in use or not.
         advice: how to build a missing library; otherwise "".
     """

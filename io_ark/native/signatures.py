@@ -83,7 +83,7 @@ def _make_interruptible(function: Any) -> Any:
         try:
             return function(*arguments)
         except ctypes.ArgumentError as error:
-            if "KeyboardInterrupt" in str(error):
+            if "KeyboardInterrupt" in str(error):  # ctypes keeps only the text of the original exception.
                 raise KeyboardInterrupt from None
             raise
 

@@ -43,9 +43,9 @@ class Access(NamedTuple):
             raise PipesRefusedError(f"the command {command.strip()!r} is not run: {reason}")
 
     def check_url(self, url: str) -> None:
-        """Raise :class:`NetworkRefusedError` if the network is disabled, or the URL is chained or has another scheme.
+        """Raise :class:`NetworkRefusedError` for a chained URL, for a refused scheme, or if the network is disabled.
 
-        The scheme must be in :data:`SCHEMES` or in the environment variable ``IO_ARK_SCHEMES``, which lists additional
+        Allowed schemes are in :data:`SCHEMES` or in the environment variable ``IO_ARK_SCHEMES``, which lists further
         schemes, separated by commas. A chained URL contains ``::``. ``IO_ARK_NO_NETWORK`` disables the network.
         """
         if not self.network or _is_set(NO_NETWORK_VARIABLE):

@@ -178,7 +178,7 @@ class Output(ClosedOnExit):
                 room = self._max_pending_bytes
 
     def tell(self) -> int:
-        """Return the number of bytes written so far, including buffered bytes, but without ``start``."""
+        """Return the number of bytes written so far, including buffered bytes. The ``start`` bytes do not count."""
         return self._sent_bytes + len(self._pending)
 
     def flush(self) -> None:

@@ -250,7 +250,8 @@ class Source:
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
-        Raise FormatError if no stop byte follows in ``limit`` bytes or in the rest of the window in which they end.
+        Raise FormatError if no stop byte follows in ``limit`` bytes. As this is checked only between windows, a later
+        stop byte in the same window is accepted.
         """
         pieces: list[bytes] = []
         begin = self.tell()
@@ -550,7 +551,7 @@ class FileSource(StreamSource):
         return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
-        """Skip bytes without reading them."""
+        """Skip ``count`` bytes without reading them. For errors, see :meth:`Source.skip`."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return

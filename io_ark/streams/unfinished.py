@@ -80,6 +80,8 @@ def identify_machine() -> str:
 def remove_unfinished(path: Path, *, own: bool = False) -> int:
     """Remove temporary files of ``path`` that ended processes have left. Return the number of removed or renamed paths.
 
+    A folder that was being replaced gets its old name back if no new folder has this name.
+
     Args:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
         own: True to remove the temporary files of this process as well.

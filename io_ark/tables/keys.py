@@ -28,7 +28,7 @@ def check_key(key: str) -> None:
 
 
 def encode_valid_key(key: str) -> bytes:
-    """Encode a key to bytes. Raise :class:`KeyFormatError` if :func:`check_key` refuses the key."""
+    """Encode a key to bytes. Raise :class:`KeyFormatError` for an invalid key, such as "" (see :func:`check_key`)."""
     if type(key) is not str or not _is_key(key):
         check_key(key)
     return key.encode("utf-8", "surrogateescape")

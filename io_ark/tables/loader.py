@@ -126,7 +126,7 @@ class Loader:
         return self.load_value(None, rxfilename)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:
-        """Load the object at the rxfilename of a line of a script file. Errors name the key of the line, if known."""
+        """Load the object at ``rxfilename``. Raise ArkError, which names ``key`` unless it is None, if this fails."""
         try:
             path, _, offset = rxfilename.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:

@@ -182,7 +182,7 @@ class Lookup:
         self.closed = True
 
     def refuse_missing(self, key: str) -> NoReturn:
-        """Raise :class:`MissingKeyError`, or the error of :func:`check_key` for an invalid key."""
+        """Raise :class:`MissingKeyError`, or :class:`KeyFormatError` if the key cannot be in any table."""
         check_key(key)
         raise MissingKeyError(
             "the key is not in the table: `ark ls` lists the keys", file=self.table.rxfilename, key=key

@@ -508,14 +508,16 @@ class ScriptTable(Mapping[str, Value]):
         return key in self._script
 
     def __repr__(self) -> str:
-        return f"<{self._script.name}: {len(self)} keys>"
+        return f"<{self._script.name}: {len(self)} key{'s' * (len(self) != 1)}>"
 
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, format_html_table
 
         rows = [self._script.get_line(line) for line in range(min(FIRST, len(self)))]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return format_html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
+        return format_html_table(
+            f"{self._script.name}: {len(self)} key{'s' * (len(self) != 1)}", rows, ("key", "value"), more
+        )
 
 
 def _reopen_script(path: str, size: int, modified_ns: int, empty: bool) -> Script:

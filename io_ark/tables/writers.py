@@ -256,7 +256,7 @@ class Writer(ClosedOnExit, Generic[Value]):
 
         Raises:
             ArkError: an entry cannot be encoded, the output cannot be written, or the writer is closed.
-            TypeError: the block is a PackedBlock, and :meth:`takes_packed` returns False.
+            TypeError: the block is a PackedBlock, and the table or its kind needs values (see :meth:`takes_packed`).
         """
         if process.current is not self._process:
             self._refuse_process(None)

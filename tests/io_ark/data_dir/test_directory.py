@@ -204,7 +204,7 @@ def test_recordings_lose_texts_or_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("wav_scp", "a a.wav\na b.wav\nb c.wav\n", r"wav.scp:2: a: another value than in line 1"),
+        ("wav_scp", "a a.wav\na b.wav\nb c.wav\n", r"wav.scp:2: a: differs from line 1"),
         ("text", "a x\r\nb y\r\n", r"text:1: a: ends with a carriage return: .*--strip-cr"),
         ("text", "\ufeffa x\nb y\n", r"text:1: a: starts with a byte-order mark"),
         ("text", "a x\n\nb y\n", r"text:1: Invalid id-list file line without a key"),

@@ -166,7 +166,7 @@ def test_first_of_two_alike_lines_is_not_kept(tmp_path: Path, capsys: pytest.Cap
     run("fix_data_dir.sh", str(data))
     check(data, list(SPEAKERS))
     assert (data / "text").read_text().startswith("a-1 x y\n")
-    assert (data / "cmvn.scp").read_text().startswith("a one\n") and "a: another value" in capsys.readouterr().err
+    assert (data / "cmvn.scp").read_text().startswith("a one\n") and "a: differs from line 1" in capsys.readouterr().err
 
 
 def test_speaker_without_statistics_keeps_its_utterances(tmp_path: Path) -> None:
@@ -295,9 +295,9 @@ def test_third_value_of_a_key_is_lost(
     (data / name).write_text("".join(f"{key} {value}\n" for value in values) + rest)
     if name == "cmvn.scp" or len(set(values)) == 1:
         run("fix_data_dir.sh", str(data))
-        assert ("another value than in line 1" in capsys.readouterr().err) == (len(set(values)) > 1)
+        assert ("differs from line 1" in capsys.readouterr().err) == (len(set(values)) > 1)
     else:
-        with pytest.raises(DataDirError, match=rf"{name}:{values.index('y') + 1}: {key}: another value than in line 1"):
+        with pytest.raises(DataDirError, match=rf"{name}:{values.index('y') + 1}: {key}: differs from line 1"):
             run("fix_data_dir.sh", str(data))
 
 

@@ -23,7 +23,7 @@ from tests.support import data_dirs
 OUTPUTS = Path(__file__).parents[3] / "reference_data" / "data_dirs" / "outputs.json.xz"
 # Messages of errors where Kaldi's scripts go on and lose data, write what no program can read, or fail without a reason.
 STRICTER = re.compile(
-    "another value than in line|ends with a carriage return|starts with a byte-order mark|has a fifth field"
+    "differs from line|ends with a carriage return|starts with a byte-order mark|has a fifth field"
     "|Bad line without a key|Invalid line in utt2spk file|is a source, and the target is made anew"
     "|has no duration: delete utt2dur|is blank: remove|problem getting the durations|no such file|to exist$",
     re.M,

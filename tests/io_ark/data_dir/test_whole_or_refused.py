@@ -88,7 +88,7 @@ def test_error_of_fix_leaves_another_target(
         full(Path("out"))
         Path("out/segments").write_text("old r1 0 1\n")
     before = content(tmp_path)
-    with pytest.raises(DataDirError, match="another value"):
+    with pytest.raises(DataDirError, match="differs from line 1"):
         run(command)
     assert content(tmp_path) == before and Path("out").exists() == exists
 
@@ -98,7 +98,7 @@ def test_error_of_fix_leaves_whole_recordings(tmp_path: Path) -> None:
     target = full(tmp_path / "out")
     Path(data.path, "reco2dur").write_text("r1 1\nr1 2\n")
     before = content(target)
-    with pytest.raises(DataDirError, match="another value"):
+    with pytest.raises(DataDirError, match="differs from line 1"):
         data.to_whole_recordings(target)
     assert content(target) == before
 

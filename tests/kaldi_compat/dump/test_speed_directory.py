@@ -38,7 +38,7 @@ def test_killed_job_leaves_directories_of_speeds(tmp_path: Path, monkeypatch: py
     assert (target / "utt2spk").read_text() == "a a\nsp0.9-a sp0.9-a\n"
     (data / "utt2spk").write_text("b b\na a\na c\n")
     before = {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()}
-    with pytest.raises(ArkError, match=rf"^{target}/utt2spk:2: a: another value than in line 1"):
+    with pytest.raises(ArkError, match=rf"^{target}/utt2spk:2: a: differs from line 1"):
         make_speed_directory(data, target, ["0.9", "1.0"])
     assert {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()} == before
     assert sorted(os.listdir(tmp_path)) == ["data", "fast"]
