@@ -49,7 +49,7 @@ def _feature_window_function(
 
 
 def _get_log_energy(strided_input: Tensor, epsilon: Tensor, energy_floor: float) -> Tensor:
-    """Return log energies (frames,) of frames (frames, size), floored by ``epsilon`` and a nonzero ``energy_floor``."""
+    """Return log energies (frames,) of frames (frames, size). Floor energies at ``epsilon`` and ``energy_floor``."""
     log_energy = torch.maximum(strided_input.square().sum(1), epsilon).log()
     return log_energy if energy_floor == 0 else log_energy.clamp(min=math.log(energy_floor))
 

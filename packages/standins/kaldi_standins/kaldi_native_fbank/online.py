@@ -258,7 +258,7 @@ class OnlineMfcc(OnlineFeature):
 
 
 class OnlineWhisperFbank(OnlineFbank):
-    """Mel energies of Whisper's features of audio in -1 to 1. The caller applies the logarithm and the scaling."""
+    """Whisper's mel energies, computed from audio in -1 to 1. The caller applies the logarithm and the scaling."""
 
     options_type = WhisperFeatureOptions
 

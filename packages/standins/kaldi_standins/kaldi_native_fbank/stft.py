@@ -18,10 +18,7 @@ from kaldi_standins.kaldi_native_fbank.plans import make_window
 
 BLOCK_FRAMES = 256  # Number of spectra that are converted at once, which bounds the memory.
 # Maps pad_mode to the mode of numpy.pad. Any other pad_mode adds zeros.
-PADDING: dict[str, Literal["reflect", "edge"]] = {
-    "reflect": "reflect",
-    "replicate": "edge",
-}
+PADDING: dict[str, Literal["reflect", "edge"]] = {"reflect": "reflect", "replicate": "edge"}
 
 
 class Rfft:

@@ -57,12 +57,15 @@ class GlobalHeader:
 
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
-        """Read the header after its token ``type`` and a space. ``endian`` is its byte order, "<" or ">"."""
+        """Read the header from an open binary file, after its token ``type`` and a space, in a byte order."""
         min_value, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
         return GlobalHeader(type, min_value, span, rows, cols, endian)
 
     def write(self, fd: IO[bytes], endian: str | None = None) -> int:
-        """Write the token and the header in a byte order, by default in ``self.endian``. Return the number of bytes."""
+        """Write the token and the header to an open binary file, and return the number of bytes written.
+
+        ``endian`` is the byte order, by default ``self.endian``.
+        """
         numbers = self.min_value, self.range, self.rows, self.cols
         fd.write(self.type.encode() + b" " + struct.pack(f"{endian or self.endian}ffii", *numbers))
         return self.size

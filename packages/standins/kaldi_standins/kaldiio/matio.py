@@ -393,7 +393,7 @@ def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
 
 
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
-    """Write one object to an open binary file, and return the number of bytes written. See :func:`save_mat`.
+    """Write one object in binary to the open file ``fd``. See :func:`save_mat` for all arguments, result and errors.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import matio
@@ -439,7 +439,8 @@ class SegmentsExtractor(Mapping[str, Any]):
         segments: name of the segments file.
 
     Raises:
-        ArkError: a file cannot be opened or read.
+        ArkError: a file cannot be opened or read. At an access, the segment is unknown, or its recording is missing, is
+            not audio, lacks the channel, or ends before the segment.
 
     >>> import io, numpy as np, tempfile
     >>> from kaldi_standins.kaldiio import matio
