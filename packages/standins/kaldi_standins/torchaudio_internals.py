@@ -73,7 +73,7 @@ def _get_waveform_and_window_properties(
     shift = int(sample_frequency * frame_shift * MILLISECONDS_TO_SECONDS)
     size = int(sample_frequency * frame_length * MILLISECONDS_TO_SECONDS)
     padded = _next_power_of_2(size) if round_to_power_of_two else size
-    assert 2 <= size <= len(samples), f"frame_length gives {size} samples, not from 2 to {len(samples)} samples"
+    assert 2 <= size <= len(samples), f"frame_length must give from 2 to {len(samples)} samples, not {size}"
     assert shift > 0, f"frame_shift gives {shift} samples, but must give at least one sample"
     assert padded % 2 == 0, f"the padded window has {padded} samples, but the number must be even: change frame_length"
     assert 0.0 <= preemphasis_coefficient <= 1.0, "preemphasis_coefficient must lie within 0 to 1"

@@ -146,7 +146,7 @@ def compute_spectra(
         samples = _pad_samples(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
         raise AudioError(
-            f"the audio has {len(samples)} samples, fewer than a frame of n_fft={config.n_fft}: "
+            f"the audio has fewer samples ({len(samples)}) than a frame of n_fft={config.n_fft}: "
             "pass longer audio, or reduce n_fft"
         )
     count = (len(samples) - config.n_fft) // config.hop_length + 1

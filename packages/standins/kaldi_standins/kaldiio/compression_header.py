@@ -88,7 +88,7 @@ class GlobalHeader:
 
 @dataclass
 class PerColHeader:
-    """Percentiles of the columns of a matrix of the format "CM", four arrays of shape (columns, 1).
+    """The four percentiles of each column of a matrix in the format "CM": arrays of shape (columns, 1).
 
     >>> import numpy as np
     >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader, kSpeechFeature

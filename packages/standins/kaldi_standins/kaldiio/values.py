@@ -73,6 +73,7 @@ class KaldiioCodec(AnyCodec):
             return read_audio(source)
         if (read_extended := find_extended_reader(head)) is not None:
             return read_extended(source, **self._load_kwargs)
+        # Audio in all other formats extends to the end of the source, so it can only be a whole file.
         if source.tell() == 0 and detect_audio_format(source):
             return decode_audio(source.read_rest(), source)
         return self._read_text(source)

@@ -30,27 +30,11 @@ from kaldi_standins.lhotse_config.options import (
 )
 
 __all__ = [
-    "Config",
-    "Extractor",
-    "Fbank",
-    "FbankConfig",
-    "KaldiFbank",
-    "KaldiFbankConfig",
-    "KaldiMfcc",
-    "KaldiMfccConfig",
-    "KaldiPlp",
-    "KaldiPlpConfig",
-    "KaldiSpectrogram",
-    "KaldiSpectrogramConfig",
-    "LogSpectrogram",
-    "LogSpectrogramConfig",
-    "Mfcc",
-    "MfccConfig",
-    "Spectrogram",
-    "SpectrogramConfig",
-    "WhisperFbank",
+    "Config", "Extractor", "Fbank", "FbankConfig", "KaldiFbank", "KaldiFbankConfig", "KaldiMfcc", "KaldiMfccConfig",
+    "KaldiPlp", "KaldiPlpConfig", "KaldiSpectrogram", "KaldiSpectrogramConfig", "LogSpectrogram",
+    "LogSpectrogramConfig", "Mfcc", "MfccConfig", "Spectrogram", "SpectrogramConfig", "WhisperFbank",
     "WhisperFbankConfig",
-]
+]  # fmt: skip
 
 Samples = np.ndarray[Any, Any] | Tensor
 
@@ -136,14 +120,17 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     def extract_batch(
         self, samples: Samples | Sequence[Samples], sampling_rate: int, lengths: Samples | None = None
     ) -> Any:
-        """Compute features of a batch: padded audio ``(B, T)`` with lengths ``(B,)``, or a list of utterances ``(T,)``.
+        """Compute the features of several utterances together.
 
-        ``sampling_rate`` is the rate of the audio in Hz.
+        Args:
+            samples: audio ``(B, T)``, or a list of utterances ``(T,)`` or ``(1, T)``. ``(T,)`` is a single utterance.
+            sampling_rate: sampling rate of the audio in Hz.
+            lengths: number of valid samples in each row of ``(B, T)``, shape ``(B,)``. None if all samples are valid.
 
         Returns:
-            An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
-            ``(frames, dim)``. A single utterance gives one array, in a list if ``samples`` is a list. The
-            arrays are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
+            ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of ``(frames, dim)``.
+            For a single utterance, one array ``(frames, dim)``, in a list if ``samples`` is a list. The result has
+            NumPy arrays if all samples are NumPy arrays or ``lengths`` is passed, else tensors.
 
         Raises:
             AudioError: the extractor has a different sampling rate, or the audio has several channels.
