@@ -469,7 +469,7 @@ def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
 
 
 def mel_scale(freq: Tensor) -> Tensor:
-    """Convert frequencies in Hz, of any shape, to mel, in float32 as in Kaldi.
+    """Convert frequencies in Hz, of any shape, to mel, computed in float32 as in Kaldi and without a gradient.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio import mel_scale
@@ -490,7 +490,7 @@ def mel_scale_scalar(freq: float) -> float:
 
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
-    """Convert mel frequencies, of any shape, to Hz, in float32 as in Kaldi.
+    """Convert mel frequencies, of any shape, to Hz, computed in float32 as in Kaldi and without a gradient.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio import inverse_mel_scale

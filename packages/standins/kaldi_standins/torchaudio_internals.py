@@ -34,7 +34,7 @@ def _next_power_of_2(x: int) -> int:
 
 
 def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edges: bool) -> Tensor:
-    """Cut audio (T,) into frames (frames, window_size). With ``snip_edges``, too short audio gives the shape (0, 0)."""
+    """Cut audio (T,) into frames (frames, window_size). If ``snip_edges`` and no frame fits, the shape is (0, 0)."""
     assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
     if snip_edges and len(waveform) < window_size:
         return waveform.new_empty(0, 0)

@@ -195,7 +195,7 @@ class OfflineFeature(nn.Module):
         return features
 
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
-        """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
+        """Cut audio ``(T,)`` into unprocessed frames ``(frames, size)``. ``size`` is the frame length in samples."""
         options = self.computer.options
         is_traced = detect_tracing(wave)
         return frames.cut_frames(wave, options.window_size, options.window_shift, options.snip_edges, tracing=is_traced)
@@ -204,7 +204,7 @@ class OfflineFeature(nn.Module):
         """Compute the features of frames.
 
         Args:
-            x: frames ``(frames, frame_length)`` of :meth:`convert_samples_to_frames`.
+            x: frames ``(frames, size)``, as :meth:`convert_samples_to_frames` returns them.
             vtln_warp: VTLN factor.
             chunk_size: number of frames computed at once. None or 0 for all frames.
 
@@ -212,7 +212,7 @@ class OfflineFeature(nn.Module):
             ``(frames, dim)`` on the device of ``x``.
 
         Raises:
-            AudioError: ``x`` is not a matrix, or its frames do not have ``frame_length`` samples.
+            AudioError: ``x`` is not a matrix, or its frames do not have the frame length of the options.
             OptionError: ``chunk_size`` is negative.
         """
         size = self.computer.options.window_size

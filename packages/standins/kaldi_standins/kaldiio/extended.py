@@ -50,7 +50,7 @@ def _read_audio(source: Source, **options: Any) -> Any:
 
 
 def _read_numpy(source: Source, **_: Any) -> Any:
-    """Skip the tag NPY, and read the size and the NumPy file that follow. Return its array."""
+    """Skip the tag NPY, read the size and the NumPy file that follow it, and return the array of the file."""
     from io_ark.numpy_files import read_npy
 
     data = _read_sized_bytes(source, b"NPY")
@@ -92,7 +92,7 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write the tag AUDIO, the size, and an audio file that soundfile encodes from a rate and samples in any order."""
+    """Write the tag AUDIO, the size, and an audio file with the samples and rate of ``value``, a pair in any order."""
     try:
         import soundfile
     except ImportError:

@@ -393,7 +393,7 @@ def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
 
 
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
-    """Write one object in binary to the open file ``fd``. See :func:`save_mat` for all arguments, result and errors.
+    """Write one object in binary to an open file, as :func:`save_mat` does, and return the number of bytes written.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import matio

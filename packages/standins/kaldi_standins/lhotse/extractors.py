@@ -107,7 +107,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             sampling_rate: sampling rate of the audio in Hz.
 
         Returns:
-            Features ``(frames, dim)``: an array for an array, and a tensor on the extractor's device for a tensor.
+            Features ``(frames, dim)``: an array if ``samples`` is an array, else a tensor on the extractor's device.
 
         Raises:
             AudioError: the extractor has a different sampling rate, or the audio has a different shape.
