@@ -178,7 +178,7 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -198,7 +198,7 @@ def read_vec_int_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -220,7 +220,7 @@ def read_vec_int_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a vector of integers.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -260,7 +260,7 @@ def read_vec_flt_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a float vector.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a float vector.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -280,7 +280,7 @@ def read_vec_flt_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a float vector.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a float vector.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -319,7 +319,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a matrix.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a matrix.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -337,7 +337,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a matrix.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a matrix.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -375,7 +375,7 @@ def read_cnet_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is invalid.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a posterior.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -394,7 +394,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
-        ArkError: the table cannot be opened, or an entry is not a posterior.
+        ArkError: during iteration, if the table cannot be opened, or an entry is not a posterior.
 
     >>> from kaldi_standins import kaldi_io
     >>> list(kaldi_io.read_post_rxspec("ark:echo utt1 [ 1 0.5 2 0.5 ] |"))
@@ -417,7 +417,7 @@ def read_post_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a posterior.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a posterior.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -437,7 +437,7 @@ def read_post_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a posterior.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a posterior.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -482,7 +482,7 @@ def read_cntime_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is invalid.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a list of pairs.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io

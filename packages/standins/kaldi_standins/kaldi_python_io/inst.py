@@ -184,7 +184,7 @@ class SequentialReader:
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry cannot be read.
+        ArkError: during iteration, if the archive cannot be opened, or an entry cannot be read.
     """
 
     _kind: Codec[Any]

@@ -104,7 +104,7 @@ def load_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry cannot be read.
+        ArkError: during iteration, if the archive cannot be opened, or an entry cannot be read.
 
     >>> import io
     >>> from kaldi_standins import kaldiio
@@ -168,7 +168,7 @@ def load_scp_sequential(
     """Iterate over the entries of a script file, or the segments, in order. For the arguments, see :func:`load_scp`.
 
     Raises:
-        ArkError: the file cannot be opened or is not a script file, or an object cannot be read.
+        ArkError: during iteration, if the file cannot be opened or is not a script file, or an object cannot be read.
 
     >>> import io
     >>> from kaldi_standins import kaldiio

@@ -159,7 +159,7 @@ def get_codec(endian: str) -> KaldiioCodec:
 
 
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
-    """Load the range of an object by kaldiio's rules, after ``kaldi_error`` was raised for the range by Kaldi's rules.
+    """Load an object and cut it by kaldiio's rules for ranges, after Kaldi's rules have caused ``kaldi_error``.
 
     ``load`` is called with the rxfilename without its range, and returns the object. Raise ``kaldi_error`` if
     ``rxfilename`` does not end with a range by kaldiio's rules, or the object cannot be sliced by the range.
