@@ -63,6 +63,7 @@ class KaldiioCodec(AnyCodec):
         self._writer = None if write_function is None else make_extended_writer(write_function, write_kwargs or {})
 
     def read(self, source: Source) -> Any:
+        """Read an object in Kaldi's binary or text format, audio, or an object that only kaldiio has."""
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] == BINARY_MARKER:
             little_endian_source = (
@@ -107,6 +108,7 @@ class KaldiioCodec(AnyCodec):
         return super().read_part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        """Write a value by ``write_function``, or else ``(rate, samples)`` as audio and other values in Kaldi's format."""
         if self._writer is not None:
             self._writer(sink, value)
         elif (audio := _unpack_audio(value)) is not None:
