@@ -106,7 +106,7 @@ class WaveformError(AudioError, AssertionError):
 
 
 def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Convert options to Python types, and adjust frame lengths and shifts to torchaudio's rounding to samples."""
+    """Convert options to Python types, and adjust frame lengths and shifts that torchaudio rounds differently."""
     plain = {name: _convert_argument(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):
@@ -153,7 +153,7 @@ def _make_constant(value: Any) -> Any:
 
 
 def _convert_argument(name: str, value: Any) -> Any:
-    """Convert a scalar tensor or array to a number, a flag to bool, and a whole float to int if ``name`` is an int."""
+    """Convert a scalar tensor or array to a number, a flag to bool, and a whole float to int for an integer option."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if _TYPES.get(name) is bool:

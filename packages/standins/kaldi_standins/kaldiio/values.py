@@ -108,7 +108,7 @@ class KaldiioCodec(AnyCodec):
         return super().read_part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        """Write a value by ``write_function``, or else ``(rate, samples)`` as audio and other values in Kaldi's format."""
+        """Write a value by ``write_function``, or else audio as a WAV file and other values in Kaldi's format."""
         if self._writer is not None:
             self._writer(sink, value)
         elif (audio := _unpack_audio(value)) is not None:
