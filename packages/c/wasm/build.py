@@ -2,8 +2,9 @@
 
 usage: pip install ziglang && python build.py
 
-Both files are kept in the repository, so that the documentation and the npm package need no compiler. build.json says
-what they were made of; the tests compare it with the header. The same compiler gives the same bytes on every machine.
+Both files are kept in the repository, so that the documentation and the npm package need no compiler. build.json
+records the compiler and the digests of the header and both files, which the tests check. The same compiler writes the
+same bytes on every machine.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class GlobalHeader:
 
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
-        """Read the header from an open binary file, after its token ``type`` and a space, in a byte order."""
+        """Read the header from an open binary file, after its token ``type`` and a space. ``endian`` is "<" or ">"."""
         min_value, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
         return GlobalHeader(type, min_value, span, rows, cols, endian)
 
@@ -125,7 +125,7 @@ class PerColHeader:
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
-        """Return the percentiles that method 2 stores for an array (rows, columns) after ``global_header``."""
+        """Return the percentiles that method 2 stores for an array (rows, columns) with this ``global_header``."""
         percentiles = compress(array, kSpeechFeature).percentiles
         p0, p25, p75, p100 = global_header.uint_to_float(percentiles.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
