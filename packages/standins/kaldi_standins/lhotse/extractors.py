@@ -252,7 +252,7 @@ class Spectrogram(Extractor):
         self._energy = self._make_feature(options) if self.config.use_energy else None
 
     def to(self, device: str) -> None:
-        """Move the extractor to a device."""
+        """Move the extractor to a device: see :meth:`Extractor.to`."""
         super().to(device)
         if self._energy is not None:
             self._energy.to(device)
