@@ -3,8 +3,7 @@
 usage: pip install ziglang && python build.py
 
 Both files are kept in the repository, so that the documentation and the npm package need no compiler. build.json
-records the compiler and the digests of the header and both files, which the tests check. The same compiler writes the
-same bytes on every machine.
+records the compiler and the digests of the header and both files. The same compiler writes the same bytes everywhere.
 """
 
 from __future__ import annotations
