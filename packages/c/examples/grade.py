@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 PROGRAMS = {f"compute-{name}-feats": name for name in ("fbank", "mfcc", "plp", "spectrogram")}
+# Fields of a test vector that are not options of the header: options of Kaldi's programs, and the sizes of chunks.
 LEFT_OUT = ("allow_downsample", "allow_upsample", "chunks")
 
 
@@ -45,6 +46,7 @@ def run_example(example: str, reads_file: bool, audio: str, options: dict[str, A
     samples = b"" if reads_file else read_samples(audio)
     command = [example, "zipformer", *([audio] if reads_file else []), *arguments]
     process = subprocess.run(command, input=samples, capture_output=True, check=False)
+    # An example that computes in chunks reports this error of the header by its text only.
     if b"needs the whole utterance" in process.stderr:
         return None
     if process.returncode:

@@ -36,7 +36,7 @@ SIZES = "size_t sizes(int i) { return i ? offsetof(kf_options, statistics) : siz
 
 
 def compiled(folder: Path, source: str | Path, *flags: str, compiler: str | None = None) -> Path:
-    """Return a program made of a file of ``c/``, or of text."""
+    """Compile a C file, or text in C, with the compiler's ``flags``. Return the path of the result in ``folder``."""
     program = folder / "program"
     if isinstance(source, str):
         (folder / "source.c").write_text(source)
@@ -70,7 +70,7 @@ class Header:
             raise HeaderError(self.library.kf_strerror(status).decode())
 
     def options(self, kind: str = "", preset: str = "", **values: Any) -> ctypes.Array[ctypes.c_char]:
-        """Return options of a feature or a preset, changed by kf_set()."""
+        """Return the options of the feature ``kind`` or of a preset, after setting ``values`` by kf_set()."""
         options = ctypes.create_string_buffer(self.options_size.to_bytes(4, "little"), self.options_size)
         if preset:
             self.check(self.library.kf_from_preset(preset.encode(), options))
@@ -115,7 +115,7 @@ class Frontend:
         return self._call(name, self.header.library.kf_rows(self.object, count), pointer, count)
 
     def stream(self, chunks: Sequence[Array]) -> list[Array]:
-        """Return what each chunk decides, and the end."""
+        """Return the features (rows, dim) that each chunk completes, and those that the end of the audio completes."""
         ready, parts = self.header.library.kf_ready, []
         for chunk in chunks:
             name, pointer, count = self._samples("kf_accept", chunk)
@@ -124,7 +124,7 @@ class Frontend:
 
 
 def random_options(rng: np.random.Generator) -> tuple[str, FrameOptions, dict[str, Any]]:
-    """Return a feature, options that it takes, and those that differ from the defaults."""
+    """Draw a feature and options that it accepts. Return its name, the options, and the drawn values by name."""
     choices: dict[str, Any] = {
         "sample_frequency": [8000.0, 16000.0, 11025.0, 22050.0, 44100.0],
         "frame_length": [10.0, 17.3, 20.5, 25.0, 32.0, 64.0, float(rng.integers(90, 700)) / 16],
@@ -172,7 +172,7 @@ KINDS_BY_NAME = {name: kind for kind, name in KINDS.items()}
 
 
 def random_audio(rng: np.random.Generator) -> Array:
-    """Return speech-like noise with silence, of any level: 16-bit or float."""
+    """Draw noise (T,) of random length and level with a silent part, as int16 or float32."""
     samples = rng.standard_normal(int(rng.integers(1, 9000))) * 10.0 ** rng.uniform(0, 4)
     samples[len(samples) // 3 : len(samples) // 2] = 0
     audio: Array = samples.clip(-32768, 32767).astype(np.int16)
@@ -180,7 +180,7 @@ def random_audio(rng: np.random.Generator) -> Array:
 
 
 def exact_features(options: FrameOptions, samples: Array, vtln_warp: float = 1.0) -> Array:
-    """Return the exact engine's features, with the noise of a program that has just started."""
+    """Return the exact engine's features (frames, dim), dithered with the first noise that a Kaldi program draws."""
     plan = make_plan(options)
     batch = make_batch(plan, samples, vtln_warp=vtln_warp)
     return engine.compute_batch_features(plan, batch.with_seeds(KaldiRandom().frame_seeds(int(batch.rows[-1]))))
@@ -188,7 +188,7 @@ def exact_features(options: FrameOptions, samples: Array, vtln_warp: float = 1.0
 
 @functools.lru_cache(maxsize=1)
 def speech() -> Array:
-    """Return 24 seconds of speech."""
+    """Return 24 seconds of speech at 16 kHz, int16."""
     from tests.support.frontend_audio import clips
 
     return clips()["30s"][: 24 * 16000]

@@ -26,7 +26,7 @@ needs_node = pytest.mark.skipif(not NODE, reason="no node")
 
 
 def built() -> Any:
-    """Return ``packages/c/wasm/build.py``."""
+    """Return the module ``packages/c/wasm/build.py``."""
     spec = importlib.util.spec_from_file_location("wasm_build", WASM / "build.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -35,7 +35,7 @@ def built() -> Any:
 
 
 def run(script: str, *arguments: str) -> Any:
-    """Return what a module of JavaScript assigns to ``result``; ``K`` is the package."""
+    """Run JavaScript in Node with the package as ``K``, and return the value of its variable ``result``."""
     package = json.dumps((WASM / "kaldi_features.js").as_uri())
     text = f"import * as K from {package};\n{script}\nconsole.log(JSON.stringify(result));"
     command = [NODE, "--input-type=module", "-", *arguments]
@@ -83,7 +83,7 @@ def test_kit_is_equal_in_all_bits(build: str) -> None:
 
 
 def answers(folder: Path, seeds: range, build: str) -> list[tuple[Array, Array]]:
-    """Return what the WebAssembly build and the exact engine compute of random options."""
+    """Return the features of the WebAssembly build and of the exact engine for random options from each seed."""
     vectors, expected = [], []
     for seed in seeds:
         rng = np.random.default_rng(seed)

@@ -2,8 +2,8 @@
 
 usage: pip install ziglang && python build.py
 
-Both files are kept in the repository, so that the documentation and the npm package need no compiler. build.json says
-what they were made of; the tests compare it with the header. The same compiler gives the same bytes on every machine.
+Both files are kept in the repository, so that the documentation and the npm package need no compiler. build.json
+records the compiler and the digests of the header and both files. The same compiler writes the same bytes everywhere.
 """
 
 from __future__ import annotations

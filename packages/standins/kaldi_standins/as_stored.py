@@ -27,6 +27,7 @@ class AsStored(Codec[Any]):
         return self._choose_codec(source).read_part(source, selection)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
+        """Write an array in double precision if it has elements of 8 bytes, else in single precision."""
         if self._is_matrix and binary and value.ndim == 2 and not value.size:
             write_empty_matrix(sink, value)
         else:

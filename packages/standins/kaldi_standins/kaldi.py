@@ -50,7 +50,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def _read_mapped(kind: Kind, rspecifier: str, utt2spk: str, **access: Any) -> RandomAccessReader[Any]:
+def _open_mapped(kind: Kind, rspecifier: str, utt2spk: str, **access: Any) -> RandomAccessReader[Any]:
     return RandomAccessReader(rspecifier, kind=kind, utt2spk=utt2spk, **access)
 
 
@@ -59,7 +59,7 @@ def _list_functions(name: str, kind: Kind) -> dict[str, Any]:
     return {
         f"Sequential{name}Reader": partial(SequentialReader, kind=kind),
         f"RandomAccess{name}Reader": partial(RandomAccessReader, kind=kind),
-        f"RandomAccess{name}ReaderMapped": partial(_read_mapped, kind),
+        f"RandomAccess{name}ReaderMapped": partial(_open_mapped, kind),
         f"{name}Writer": partial(Writer, kind=kind),
     }
 

@@ -77,7 +77,7 @@ FILES = ("load", "save")
 def install(*names: str) -> dict[str, str]:
     """Replace libraries with stand-ins, in this process and in processes that it starts.
 
-    Call this function before the libraries are imported.
+    Call this function before the libraries are imported. It warns if imported modules may keep the originals.
 
     Args:
         names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldi_python_io, kaldifeat, kaldiio, lhotse,
@@ -326,6 +326,7 @@ def _get_version(library: str) -> str:
 
 
 def _shorten_error(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class, cut to 200 characters."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
@@ -340,10 +341,11 @@ def _module_exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run a command with stand-ins for the libraries NAMES, in place of this process.
+    """Replace this process by a command that runs with stand-ins for the libraries NAMES.
 
-    ``arguments`` are "replace NAMES [--] COMMAND". Exit with the status 2 if they are invalid, and 127 if the command
-    cannot be run.
+    ``arguments`` are "replace NAMES [--] COMMAND". The replaced modules are printed to standard error before the
+    command starts. Exit with the status 2 if the arguments are invalid, 127 if the command cannot be run, or 0 after
+    printing the usage for ``-h`` or ``--help``.
     """
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):

@@ -106,7 +106,7 @@ class WaveformError(AudioError, AssertionError):
 
 
 def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Convert options to Python types, and adjust frame lengths and shifts to torchaudio's rounding to samples."""
+    """Convert options to Python types, and adjust frame lengths and shifts that torchaudio rounds differently."""
     plain = {name: _convert_argument(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):
@@ -153,7 +153,7 @@ def _make_constant(value: Any) -> Any:
 
 
 def _convert_argument(name: str, value: Any) -> Any:
-    """Convert a scalar tensor or array to a number, a flag to bool, and a whole float to int if ``name`` is an int."""
+    """Convert a scalar tensor or array to a number, a flag to bool, and a whole float to int for an integer option."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if _TYPES.get(name) is bool:
@@ -187,7 +187,7 @@ def _compute_feature(
     size = int(options.get("sample_frequency", 16000.0) * options.get("frame_length", 25.0) * MILLISECONDS_TO_SECONDS)
     if waveform.shape[-1] < size:
         raise WaveformError(
-            f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad the audio"
+            f"the waveform has fewer samples ({waveform.shape[-1]}) than a frame ({size}): skip or pad the audio"
         )
     options = _convert_options(options)
     if feature != "spectrogram":
@@ -264,13 +264,14 @@ def spectrogram(
     Args:
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
         channel: index of the channel. A negative index also selects the first channel.
-        min_duration: duration in seconds. Shorter audio of at least one frame gives an empty tensor of shape (0,).
+        min_duration: duration in seconds. For shorter audio of at least one frame, the result is an empty tensor (0,).
         subtract_mean: True to subtract each column's mean.
 
     The other arguments are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
 
     Returns:
-        ``(frames, padded_window_size // 2 + 1)``. A batch gives ``(B, frames, ...)``, and a list gives a list.
+        Features ``(frames, dim)``, where ``dim`` is ``padded_window_size // 2 + 1``. For a batch, features
+        ``(B, frames, dim)``. For a list of waveforms, a list of features.
 
     Raises:
         WaveformError: the channel does not exist, or the waveform has a wrong shape or is shorter than a frame.
@@ -314,9 +315,9 @@ def fbank(
 ) -> Any:
     """Compute log-mel filter bank features like ``torchaudio.compliance.kaldi.fbank``.
 
-    Arguments, results and errors are as in :func:`spectrogram`, with ``num_mel_bins`` columns, or one more with
-    ``use_energy``, and the fields of :class:`~kaldi_compat.options.spectral.FbankOptions`. ``vtln_warp`` is the VTLN
-    factor.
+    See :func:`spectrogram` for the shapes, the errors and the arguments. The features have ``num_mel_bins`` columns,
+    and one more with ``use_energy``. ``vtln_warp`` is the VTLN factor, and the other arguments are fields of
+    :class:`~kaldi_compat.options.spectral.FbankOptions`.
 
     >>> import torch
     >>> from kaldi_standins import torchaudio as kaldi
@@ -356,7 +357,8 @@ def mfcc(
 ) -> Any:
     """Compute mel-frequency cepstral coefficients like ``torchaudio.compliance.kaldi.mfcc``.
 
-    Arguments, results and errors are as in :func:`fbank`, with ``num_ceps`` columns and the fields of
+    The features have ``num_ceps`` columns. See :func:`spectrogram` for the shapes, the errors and the arguments.
+    ``vtln_warp`` is the VTLN factor, and the other arguments are fields of
     :class:`~kaldi_compat.options.spectral.MfccOptions`.
 
     >>> import torch
@@ -377,7 +379,8 @@ def plp(
 ) -> Any:
     """Compute perceptual linear prediction (PLP) cepstra like ``compute-plp-feats``. torchaudio has no such function.
 
-    Arguments, results and errors are as in :func:`mfcc`. ``options`` are the other fields of
+    The features have ``num_ceps`` columns. See :func:`spectrogram` for the shapes, the errors and the arguments.
+    ``vtln_warp`` is the VTLN factor, and ``options`` are other fields of
     :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
     >>> import torch
@@ -436,7 +439,7 @@ def get_mel_banks(
 
 
 def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_filter_width: int = 6) -> Tensor:
-    """Resample audio as torchaudio before 2.0 did. For the errors, see ``torchaudio_package.functional.resample``.
+    """Resample audio as torchaudio before 2.0 did, with a windowed sinc filter that differs from Kaldi's.
 
     Args:
         waveform: samples (channels, T).
@@ -445,6 +448,10 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
 
     Returns:
         Samples (channels, ceil(T * new_freq / orig_freq)).
+
+    Raises:
+        OptionError: a rate or the width is invalid (a ValueError).
+        TypeError: the samples are not floating point.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio import resample_waveform
@@ -462,7 +469,7 @@ def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
 
 
 def mel_scale(freq: Tensor) -> Tensor:
-    """Convert frequencies in Hz, of any shape, to mel, in float32 as in Kaldi.
+    """Convert frequencies in Hz, of any shape, to mel, computed in float32 as in Kaldi and without a gradient.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio import mel_scale
@@ -483,7 +490,7 @@ def mel_scale_scalar(freq: float) -> float:
 
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
-    """Convert mel frequencies, of any shape, to Hz, in float32 as in Kaldi.
+    """Convert mel frequencies, of any shape, to Hz, computed in float32 as in Kaldi and without a gradient.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio import inverse_mel_scale
@@ -544,7 +551,7 @@ def vtln_warp_mel_freq(
 ) -> Tensor:
     """Warp mel frequencies ``mel_freq``, of any shape, with the VTLN warp, and return mel frequencies.
 
-    The other arguments and the error are the same as for :func:`vtln_warp_freq`.
+    See :func:`vtln_warp_freq` for the other arguments and the error.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio import vtln_warp_mel_freq

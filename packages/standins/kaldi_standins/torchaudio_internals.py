@@ -34,7 +34,7 @@ def _next_power_of_2(x: int) -> int:
 
 
 def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edges: bool) -> Tensor:
-    """Cut audio (T,) into frames (frames, window_size). With ``snip_edges``, too short audio gives the shape (0, 0)."""
+    """Cut audio (T,) into frames (frames, window_size). If ``snip_edges`` and no frame fits, the shape is (0, 0)."""
     assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
     if snip_edges and len(waveform) < window_size:
         return waveform.new_empty(0, 0)
@@ -49,7 +49,7 @@ def _feature_window_function(
 
 
 def _get_log_energy(strided_input: Tensor, epsilon: Tensor, energy_floor: float) -> Tensor:
-    """Return log energies (frames,) of frames (frames, size), floored by ``epsilon`` and a nonzero ``energy_floor``."""
+    """Return log energies (frames,) of frames (frames, size). Floor energies at ``epsilon`` and ``energy_floor``."""
     log_energy = torch.maximum(strided_input.square().sum(1), epsilon).log()
     return log_energy if energy_floor == 0 else log_energy.clamp(min=math.log(energy_floor))
 
@@ -73,7 +73,7 @@ def _get_waveform_and_window_properties(
     shift = int(sample_frequency * frame_shift * MILLISECONDS_TO_SECONDS)
     size = int(sample_frequency * frame_length * MILLISECONDS_TO_SECONDS)
     padded = _next_power_of_2(size) if round_to_power_of_two else size
-    assert 2 <= size <= len(samples), f"frame_length gives {size} samples, not from 2 to {len(samples)} samples"
+    assert 2 <= size <= len(samples), f"frame_length must give from 2 to {len(samples)} samples, not {size}"
     assert shift > 0, f"frame_shift gives {shift} samples, but must give at least one sample"
     assert padded % 2 == 0, f"the padded window has {padded} samples, but the number must be even: change frame_length"
     assert 0.0 <= preemphasis_coefficient <= 1.0, "preemphasis_coefficient must lie within 0 to 1"

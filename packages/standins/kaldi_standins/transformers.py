@@ -69,7 +69,7 @@ class _Extractor:
     takes_first_channel = False  # True if the original accepts audio (channels, T).
 
     def __call__(self, raw_speech: Any, *arguments: Any, device: Any = None, **keywords: Any) -> Any:
-        """Compute the model's input for one or more utterances, like the original.
+        """Return the model's input for one or more utterances, a ``BatchFeature`` like the original's.
 
         Args:
             raw_speech: audio in -1 to 1: an array, a tensor or a list of numbers (T,), or a list of utterances.

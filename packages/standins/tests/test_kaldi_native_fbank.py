@@ -349,7 +349,7 @@ def test_frames_of_another_dimension_are_not_accumulated() -> None:
     """NumPy would add the count of frames without columns to all sums."""
     accumulator = knf.CmvnAccumulator()
     accumulator.accumulate(np.ones((3, 2), np.float32))
-    words = "columns, but the accumulated statistics have 2: pass frames"
+    words = r"columns as the accumulated statistics \(2\): pass frames"
     with pytest.raises(ValueError, match=words):
         accumulator.accumulate(np.ones((3, 5), np.float32))
     with pytest.raises(ValueError, match=words):
@@ -396,7 +396,7 @@ def test_audio_without_enough_samples_is_refused() -> None:
         ValueError, match="empty audio cannot be padded by pad_mode='reflect': pass at least one sample"
     ):
         knf.Stft(knf.StftConfig(4, 2, 4))([])
-    with pytest.raises(ValueError, match="the audio has 2 samples, but the window has 400: pad the audio"):
+    with pytest.raises(ValueError, match=r"fewer samples \(2\) than the window \(400\): pad the audio"):
         knf.FeatureWindowFunction(knf.FrameExtractionOptions()).apply([1.0, 2.0])
 
 

@@ -82,7 +82,7 @@ def test_script_is_indexed_by_key_and_number(tmp_path: Path) -> None:
     for index, error, words in (
         ("none", KeyError, "no line has the key none: index_keys lists the keys"),
         (-1, KeyError, "no line has the number -1"),
-        (6, KeyError, "no line has the number 6: the 6 lines are numbered from 0"),
+        (6, KeyError, "no line has the number 6: the file has 6 lines, numbered from 0"),
         (1.5, IndexError, "cannot be indexed by float"),
         (True, IndexError, "cannot be indexed by bool"),
     ):

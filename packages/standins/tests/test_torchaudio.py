@@ -175,7 +175,7 @@ def test_audio_shorter_than_a_frame_is_refused_as_by_torchaudio(
     if name != "mfcc" or "min_duration" not in options:  # torchaudio's mfcc fails for min_duration.
         assert ours(torch.zeros(1, 400), **options).shape == theirs(torch.zeros(1, 400), **options).shape
     for refused in torch.zeros(2, 1, 399), [torch.zeros(1, 400), torch.zeros(1, 399)]:
-        with pytest.raises(compliance.WaveformError, match="399 samples, but a frame has 400"):
+        with pytest.raises(compliance.WaveformError, match=r"fewer samples \(399\) than a frame \(400\)"):
             compliance.fbank(refused, **options)
 
 

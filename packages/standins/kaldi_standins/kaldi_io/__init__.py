@@ -131,7 +131,7 @@ _PREFIX = re.compile(r"(ark|scp)(,scp|,b|,t|,n?f|,n?p|,b?o|,n?s|,n?cs)*:")
 
 
 def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, network: bool = True) -> Any:
-    """Open a file, a gzipped file or a command with ``|``. An open file is returned unchanged.
+    """Open a file, a gzipped file or a command with ``|`` as a file object. An open file is returned unchanged.
 
     Args:
         file: a name, which may have a prefix ``ark:`` or ``scp:`` and an offset, or an open file in any mode.
@@ -178,7 +178,7 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -198,7 +198,7 @@ def read_vec_int_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -220,7 +220,7 @@ def read_vec_int_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a vector of integers.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a vector of integers.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -260,7 +260,7 @@ def read_vec_flt_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a float vector.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a float vector.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -280,7 +280,7 @@ def read_vec_flt_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a float vector.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a float vector.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -319,7 +319,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a matrix.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a matrix.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -337,7 +337,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a matrix.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a matrix.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -375,7 +375,7 @@ def read_cnet_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is invalid.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a posterior.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -394,7 +394,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
-        ArkError: the table cannot be opened, or an entry is not a posterior.
+        ArkError: during iteration, if the table cannot be opened, or an entry is not a posterior.
 
     >>> from kaldi_standins import kaldi_io
     >>> list(kaldi_io.read_post_rxspec("ark:echo utt1 [ 1 0.5 2 0.5 ] |"))
@@ -417,7 +417,7 @@ def read_post_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file or an object cannot be opened, or an object is not a posterior.
+        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a posterior.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -437,7 +437,7 @@ def read_post_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is not a posterior.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a posterior.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -482,7 +482,7 @@ def read_cntime_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry is invalid.
+        ArkError: during iteration, if the archive cannot be opened, or an entry is not a list of pairs.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -534,10 +534,11 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
 
 def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
-    """Write a float32 or float64 vector ``v`` (size,) in binary, with the arguments of :func:`write_vec_int`.
+    """Write a float32 or float64 vector ``v`` (size,) in binary. See :func:`write_vec_int` for the arguments.
 
     Raises:
         UnsupportedDataType: ``v`` is not an array of float32 or float64.
+        ArkError: the key is invalid, ``v`` is not a vector, or the file cannot be written.
 
     >>> import io, numpy as np
     >>> from kaldi_standins import kaldi_io
@@ -555,6 +556,7 @@ def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = 
 
     Raises:
         UnsupportedDataType: ``m`` is not an array of float32 or float64.
+        ArkError: the key is invalid, ``m`` is not a matrix, or the file cannot be written.
 
     >>> import io
     >>> import numpy as np
@@ -596,7 +598,9 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
-    """Write a posterior, a list ``p`` (frames) of lists of pairs (index, value), in binary: see :func:`write_vec_int`.
+    """Write a posterior in binary. For the other arguments and the errors, see :func:`write_vec_int`.
+
+    ``p`` is a list (frames) of lists of pairs (index, value).
 
     >>> import io
     >>> from kaldi_standins import kaldi_io

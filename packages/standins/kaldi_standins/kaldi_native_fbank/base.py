@@ -129,12 +129,8 @@ def _to_float(value: Any) -> float | None:
 
 
 _CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
-    bool: _to_bool,
-    str: _to_str,
-    list: list,
-    int: _to_int,
-    float: _to_float,
-}
+    bool: _to_bool, str: _to_str, list: list, int: _to_int, float: _to_float,
+}  # fmt: skip
 
 
 def _format_option(name: str, value: Any) -> str:

@@ -129,15 +129,15 @@ class CmvnAccumulator:
         """
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
-            raise FeatureError(f"a frame must be a vector of {dim} numbers, not an array of shape {features.shape[1:]}")
+            raise FeatureError(f"a frame must be a vector of size {dim}, not an array of shape {features.shape[1:]}")
         self._add_stats(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add_stats(self, stats: Doubles) -> None:
         """Add statistics (2, dim + 1). Raise FeatureError if earlier statistics have a different shape."""
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
-                f"the frames have {stats.shape[1] - 1} columns, but the accumulated statistics have "
-                f"{self._stats.shape[1] - 1}: pass frames with the same number of columns"
+                f"the frames ({stats.shape[1] - 1}) do not have as many columns as the accumulated statistics "
+                f"({self._stats.shape[1] - 1}): pass frames with the same number of columns"
             )
         self._stats = self._stats + stats if self._stats.size else stats
 

@@ -121,7 +121,7 @@ class FeatureWindowFunction:
         frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         if len(frame) < len(self._window):
             raise AudioError(
-                f"the audio has {len(frame)} samples, but the window has {len(self._window)}: pad the audio"
+                f"the audio has fewer samples ({len(frame)}) than the window ({len(self._window)}): pad the audio"
             )
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()

@@ -142,7 +142,8 @@ class OnlineFeature(FrameStore):
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
             AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
-            StreamError: the audio has ended, or contains a NaN or an infinity. The error is also a RuntimeError.
+            StreamError: the audio has ended, or a completed frame has NaN, infinite or too large samples. The error is
+                also a RuntimeError.
         """
         if not isinstance(waveform, list):
             waveform = to_samples(waveform)
@@ -258,7 +259,7 @@ class OnlineMfcc(OnlineFeature):
 
 
 class OnlineWhisperFbank(OnlineFbank):
-    """Mel energies of Whisper's features of audio in -1 to 1. The caller applies the logarithm and the scaling."""
+    """Whisper's mel energies, computed from audio in -1 to 1. The caller applies the logarithm and the scaling."""
 
     options_type = WhisperFeatureOptions
 

@@ -18,10 +18,7 @@ from kaldi_standins.kaldi_native_fbank.plans import make_window
 
 BLOCK_FRAMES = 256  # Number of spectra that are converted at once, which bounds the memory.
 # Maps pad_mode to the mode of numpy.pad. Any other pad_mode adds zeros.
-PADDING: dict[str, Literal["reflect", "edge"]] = {
-    "reflect": "reflect",
-    "replicate": "edge",
-}
+PADDING: dict[str, Literal["reflect", "edge"]] = {"reflect": "reflect", "replicate": "edge"}
 
 
 class Rfft:
@@ -149,7 +146,7 @@ def compute_spectra(
         samples = _pad_samples(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
         raise AudioError(
-            f"the audio has {len(samples)} samples, fewer than a frame of n_fft={config.n_fft}: "
+            f"the audio has fewer samples ({len(samples)}) than a frame of n_fft={config.n_fft}: "
             "pass longer audio, or reduce n_fft"
         )
     count = (len(samples) - config.n_fft) // config.hop_length + 1

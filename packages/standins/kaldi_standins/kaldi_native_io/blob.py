@@ -32,7 +32,7 @@ class BlobCodec(Codec[bytes]):
         end = size - 1 if last == -1 else last
         if not 0 <= first <= end < size:
             raise RangeError(
-                f"the range [{first}:{last}] is not within a blob of {size} bytes: write first and last byte in order, "
+                f"the range [{first}:{last}] is not within a blob of size {size}: write first and last byte in order, "
                 f"from 0 to {size - 1}",
                 file=source.name,
             )

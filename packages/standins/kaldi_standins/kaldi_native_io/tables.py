@@ -67,7 +67,7 @@ class SequentialTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open the table ``rspecifier``, after closing an open table, and read its first key, or raise TableError."""
+        """Close an open table, open the table ``rspecifier``, and read its first key. Raise TableError on failure."""
         self.close()
         with as_table_error():
             self._table = SequentialReader(rspecifier, kind=self._kind, **self._access)
@@ -91,7 +91,7 @@ class SequentialTableReader(Table):
 
     @property
     def value(self) -> Any:
-        """Value of the current entry, loaded at the first access. Raises TableError if there is no readable value."""
+        """Value of the current entry, loaded at the first access. Raises TableError if it is missing or unreadable."""
         if not self._value:
             load = self._get_entry()[1]
             with as_table_error():
@@ -159,7 +159,7 @@ class RandomAccessTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open the table ``rspecifier``, after closing an open table. Raise TableError if it cannot be opened."""
+        """Close an open table, and open the table ``rspecifier``. Raise TableError on failure."""
         self.close()
         with as_table_error():
             self._table = RandomAccessReader(rspecifier, kind=self._kind, **self._access)
@@ -197,7 +197,7 @@ class TableWriter(Table):
         self.open(wspecifier)
 
     def open(self, wspecifier: str) -> None:
-        """Open the table ``wspecifier``, after closing an open table. Raise TableError if it cannot be opened."""
+        """Close an open table, and open the table ``wspecifier``. Raise TableError on failure."""
         self.close()
         with as_table_error():
             self._table = Writer(wspecifier, kind=self._kind, **self._access)

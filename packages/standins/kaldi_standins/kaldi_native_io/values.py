@@ -293,7 +293,7 @@ class WaveInfo:
 
     @property
     def block_align(self) -> int:
-        """Number of bytes of one sample of each channel, with 2 bytes per sample."""
+        """Size in bytes of one sample for each channel, at 2 bytes per sample."""
         return 2 * self.num_channels
 
     @property

@@ -128,7 +128,8 @@ class Reader:
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
             if not 0 <= index < len(self.index_keys):
-                raise KeyError(f"no line has the number {index}: the {len(self.index_keys)} lines are numbered from 0")
+                lines = f"{len(self.index_keys)} line{'s' * (len(self.index_keys) != 1)}"
+                raise KeyError(f"no line has the number {index}: the file has {lines}, numbered from 0")
             index = self.index_keys[index]
         if index not in self.index_dict:
             raise KeyError(f"no line has the key {index}: index_keys lists the keys")
@@ -183,7 +184,7 @@ class SequentialReader:
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry cannot be read.
+        ArkError: during iteration, if the archive cannot be opened, or an entry cannot be read.
     """
 
     _kind: Codec[Any]

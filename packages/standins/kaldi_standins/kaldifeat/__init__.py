@@ -72,6 +72,9 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
         opts: options for cutting the samples into frames.
         flush: True if no more samples follow. False counts only frames that later samples cannot change.
 
+    Raises:
+        OptionError: Kaldi refuses an option.
+
     >>> from kaldi_standins.kaldifeat import FrameExtractionOptions, num_frames
     >>> opts = FrameExtractionOptions(snip_edges=False)
     >>> num_frames(16000, opts), num_frames(16000, opts, flush=False)
@@ -81,7 +84,7 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
 
 
 def _count_frames(options: Any, num_samples: int, flush: bool) -> int:
-    """Return the result of :func:`num_frames`. ``options`` are options of kaldi-compat."""
+    """Return the number of frames as :func:`num_frames` does, for ``options`` of kaldi-compat."""
     size, shift = options.window_size, options.window_shift
     if options.snip_edges:
         return frames.count_frames(num_samples, size, shift)
@@ -114,10 +117,8 @@ class _HtkPlp(_HtkMode, _Plp):
 
 
 _IN_HTK_MODE: dict[type[SpectralFeature], type[SpectralFeature]] = {
-    _Fbank: _HtkFbank,
-    _Mfcc: _HtkMfcc,
-    _Plp: _HtkPlp,
-}
+    _Fbank: _HtkFbank, _Mfcc: _HtkMfcc, _Plp: _HtkPlp,
+}  # fmt: skip
 
 
 def _make_feature(feature_type: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
@@ -194,7 +195,7 @@ class OfflineFeature(nn.Module):
         return features
 
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
-        """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
+        """Cut audio ``(T,)`` into unprocessed frames ``(frames, size)``. ``size`` is the frame length in samples."""
         options = self.computer.options
         is_traced = detect_tracing(wave)
         return frames.cut_frames(wave, options.window_size, options.window_shift, options.snip_edges, tracing=is_traced)
@@ -203,7 +204,7 @@ class OfflineFeature(nn.Module):
         """Compute the features of frames.
 
         Args:
-            x: frames ``(frames, frame_length)`` of :meth:`convert_samples_to_frames`.
+            x: frames ``(frames, size)``, as :meth:`convert_samples_to_frames` returns them.
             vtln_warp: VTLN factor.
             chunk_size: number of frames computed at once. None or 0 for all frames.
 
@@ -211,7 +212,7 @@ class OfflineFeature(nn.Module):
             ``(frames, dim)`` on the device of ``x``.
 
         Raises:
-            AudioError: ``x`` is not a matrix, or its frames do not have ``frame_length`` samples.
+            AudioError: ``x`` is not a matrix, or its frames do not have the frame length of the options.
             OptionError: ``chunk_size`` is negative.
         """
         size = self.computer.options.window_size

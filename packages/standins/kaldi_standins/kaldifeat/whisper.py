@@ -46,7 +46,7 @@ class WhisperMel(SpectralFeature):
         return compute_power_spectrum(spectrum) @ self.bank.to(spectrum.real.dtype)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Return logarithms to base 10 of ``energies`` (..., num_mels), floored at 1e-10. Ignore ``log_energy``."""
+        """Floor ``energies`` (..., num_mels) at 1e-10, and return their base-10 logarithms. Ignore ``log_energy``."""
         return energies.clamp(min=1e-10).log10()
 
 

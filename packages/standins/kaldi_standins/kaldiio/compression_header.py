@@ -57,12 +57,15 @@ class GlobalHeader:
 
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
-        """Read the header after its token ``type`` and a space. ``endian`` is its byte order, "<" or ">"."""
+        """Read the header from an open binary file, after its token ``type`` and a space. ``endian`` is "<" or ">"."""
         min_value, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
         return GlobalHeader(type, min_value, span, rows, cols, endian)
 
     def write(self, fd: IO[bytes], endian: str | None = None) -> int:
-        """Write the token and the header in a byte order, by default in ``self.endian``. Return the number of bytes."""
+        """Write the token and the header to an open binary file, and return the number of bytes written.
+
+        ``endian`` is the byte order, by default ``self.endian``.
+        """
         numbers = self.min_value, self.range, self.rows, self.cols
         fd.write(self.type.encode() + b" " + struct.pack(f"{endian or self.endian}ffii", *numbers))
         return self.size
@@ -85,7 +88,7 @@ class GlobalHeader:
 
 @dataclass
 class PerColHeader:
-    """Percentiles of the columns of a matrix of the format "CM", four arrays of shape (columns, 1).
+    """The four percentiles of each column of a matrix in the format "CM": arrays of shape (columns, 1).
 
     >>> import numpy as np
     >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader, kSpeechFeature
@@ -122,7 +125,7 @@ class PerColHeader:
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
-        """Return the percentiles that method 2 stores for an array (rows, columns) after ``global_header``."""
+        """Return the percentiles that method 2 stores for an array (rows, columns) with this ``global_header``."""
         percentiles = compress(array, kSpeechFeature).percentiles
         p0, p25, p75, p100 = global_header.uint_to_float(percentiles.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)

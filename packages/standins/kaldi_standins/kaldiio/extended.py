@@ -50,7 +50,7 @@ def _read_audio(source: Source, **options: Any) -> Any:
 
 
 def _read_numpy(source: Source, **_: Any) -> Any:
-    """Skip the tag and the size, and read an array that ``numpy.save`` wrote."""
+    """Skip the tag NPY, read the size and the NumPy file that follow it, and return the array of the file."""
     from io_ark.numpy_files import read_npy
 
     data = _read_sized_bytes(source, b"NPY")
@@ -58,7 +58,7 @@ def _read_numpy(source: Source, **_: Any) -> Any:
 
 
 def _read_pickle(source: Source, **_: Any) -> Any:
-    """Skip the tag, and read a plain value that ``pickle.dump`` wrote."""
+    """Skip the tag PKL, and read a plain value that ``pickle.dump`` wrote."""
     source.skip(len(b"PKL"))
     return read_pickle(source)
 
@@ -92,7 +92,7 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write ``(rate, samples)`` or ``(samples, rate)`` with ``soundfile.write``, after the tag and the size."""
+    """Write the tag AUDIO, the size, and an audio file with the samples and rate of ``value``, a pair in any order."""
     try:
         import soundfile
     except ImportError:
@@ -112,7 +112,7 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write a value with ``numpy.save``, after the tag and the size."""
+    """Write the tag NPY, the size, and the NumPy file into which ``numpy.save`` encodes a value."""
     data = io.BytesIO()
     try:
         np.save(data, value, **({"allow_pickle": False} | dict(options)))

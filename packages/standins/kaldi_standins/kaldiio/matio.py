@@ -104,7 +104,7 @@ def load_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the archive cannot be opened, or an entry cannot be read.
+        ArkError: during iteration, if the archive cannot be opened, or an entry cannot be read.
 
     >>> import io
     >>> from kaldi_standins import kaldiio
@@ -168,7 +168,7 @@ def load_scp_sequential(
     """Iterate over the entries of a script file, or the segments, in order. For the arguments, see :func:`load_scp`.
 
     Raises:
-        ArkError: the file cannot be opened or is not a script file, or an object cannot be read.
+        ArkError: during iteration, if the file cannot be opened or is not a script file, or an object cannot be read.
 
     >>> import io
     >>> from kaldi_standins import kaldiio
@@ -393,7 +393,7 @@ def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
 
 
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
-    """Write one object to an open binary file, and return the number of bytes written. See :func:`save_mat`.
+    """Write one object in binary to an open file, as :func:`save_mat` does, and return the number of bytes written.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import matio
@@ -439,7 +439,8 @@ class SegmentsExtractor(Mapping[str, Any]):
         segments: name of the segments file.
 
     Raises:
-        ArkError: a file cannot be opened or read.
+        ArkError: a file cannot be opened or read. At an access, the segment is unknown, or its recording is missing, is
+            not audio, lacks the channel, or ends before the segment.
 
     >>> import io, numpy as np, tempfile
     >>> from kaldi_standins.kaldiio import matio

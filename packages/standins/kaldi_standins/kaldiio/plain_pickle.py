@@ -30,7 +30,7 @@ _CONTAINERS = (list, tuple, set, frozenset)
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     """Write the tag ``PKL`` and the pickle of a plain value. ``options`` are keyword arguments of ``pickle.dumps``.
 
-    Raise FormatError if :func:`read_pickle` would refuse the value, or the protocol, which must be at least 2.
+    Raise FormatError if the value is not plain (see the start of this module), or the protocol is below 2.
     """
     _check_plain(value)
     data = pickle.dumps(value, **dict(options))
@@ -40,7 +40,7 @@ def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _check_plain(value: Any) -> None:
-    """Raise FormatError if a value, or an element of it, has a type that :func:`read_pickle` would refuse.
+    """Raise FormatError if a value, or an element of it, is not plain: see the start of this module.
 
     Subclasses, such as OrderedDict or np.memmap, are refused, because their pickles name the subclass.
     """

@@ -23,7 +23,7 @@ default_encoding, string_types, text_type = "utf-8", (str,), str
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
-    """Open a file, ``-`` (standard input or output) or a command with ``|``. Only the result for a file can seek.
+    """Open a file, ``-`` (standard input or output) or a command with ``|`` as a file object. Only a file can seek.
 
     Args:
         name: the name, or an open file, which is returned. With "b" in the mode, the buffer of a text file is returned.
@@ -49,6 +49,9 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
 
 def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
     """Start a command. Return its output (mode "r" or "rb") or input ("w" or "wb") as a file. ``buffering`` is ignored.
+
+    Raises:
+        ArkError: the command cannot be started.
 
     >>> from kaldi_standins.kaldiio.utils import my_popen
     >>> my_popen("echo hello").read()

@@ -63,6 +63,7 @@ class KaldiioCodec(AnyCodec):
         self._writer = None if write_function is None else make_extended_writer(write_function, write_kwargs or {})
 
     def read(self, source: Source) -> Any:
+        """Read an object in Kaldi's binary or text format, audio, or an object that only kaldiio has."""
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] == BINARY_MARKER:
             little_endian_source = (
@@ -73,6 +74,7 @@ class KaldiioCodec(AnyCodec):
             return read_audio(source)
         if (read_extended := find_extended_reader(head)) is not None:
             return read_extended(source, **self._load_kwargs)
+        # Audio in all other formats extends to the end of the source, so it can only be a whole file.
         if source.tell() == 0 and detect_audio_format(source):
             return decode_audio(source.read_rest(), source)
         return self._read_text(source)
@@ -106,6 +108,7 @@ class KaldiioCodec(AnyCodec):
         return super().read_part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        """Write a value by ``write_function``, or else audio as a WAV file and other values in Kaldi's format."""
         if self._writer is not None:
             self._writer(sink, value)
         elif (audio := _unpack_audio(value)) is not None:
@@ -158,7 +161,7 @@ def get_codec(endian: str) -> KaldiioCodec:
 
 
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
-    """Load the range of an object by kaldiio's rules, after ``kaldi_error`` was raised for the range by Kaldi's rules.
+    """Load an object and cut it by kaldiio's rules for ranges, after Kaldi's rules have caused ``kaldi_error``.
 
     ``load`` is called with the rxfilename without its range, and returns the object. Raise ``kaldi_error`` if
     ``rxfilename`` does not end with a range by kaldiio's rules, or the object cannot be sliced by the range.

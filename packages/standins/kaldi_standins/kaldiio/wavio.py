@@ -70,7 +70,8 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
         array: (samples,) or (samples, channels).
 
     Raises:
-        ArkError: the file cannot be opened or written, or :func:`write_audio` refuses the samples.
+        ArkError: the file cannot be opened or written, or the samples have another type or shape, or do not fit into a
+            WAV file with this rate.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import wavio

@@ -30,27 +30,11 @@ from kaldi_standins.lhotse_config.options import (
 )
 
 __all__ = [
-    "Config",
-    "Extractor",
-    "Fbank",
-    "FbankConfig",
-    "KaldiFbank",
-    "KaldiFbankConfig",
-    "KaldiMfcc",
-    "KaldiMfccConfig",
-    "KaldiPlp",
-    "KaldiPlpConfig",
-    "KaldiSpectrogram",
-    "KaldiSpectrogramConfig",
-    "LogSpectrogram",
-    "LogSpectrogramConfig",
-    "Mfcc",
-    "MfccConfig",
-    "Spectrogram",
-    "SpectrogramConfig",
-    "WhisperFbank",
+    "Config", "Extractor", "Fbank", "FbankConfig", "KaldiFbank", "KaldiFbankConfig", "KaldiMfcc", "KaldiMfccConfig",
+    "KaldiPlp", "KaldiPlpConfig", "KaldiSpectrogram", "KaldiSpectrogramConfig", "LogSpectrogram",
+    "LogSpectrogramConfig", "Mfcc", "MfccConfig", "Spectrogram", "SpectrogramConfig", "WhisperFbank",
     "WhisperFbankConfig",
-]
+]  # fmt: skip
 
 Samples = np.ndarray[Any, Any] | Tensor
 
@@ -84,7 +68,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return device
 
     def to(self, device: str) -> None:
-        """Move the extractor to a device."""
+        """Move the extractor to a device, such as "cuda", and store the device in the configuration."""
         self.config.device = str(device)
         self.feature.to(device)
 
@@ -99,17 +83,31 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return self.feature.dim
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features ``(frames, dim)`` of audio ``(T,)``, or of a padded batch ``(B, T)`` with lengths ``(B,)``.
+        """Compute the features of tensors on the extractor's device. :meth:`extract` also takes arrays.
 
-        A batch gives the features ``(B, frames, dim)`` and the numbers of frames ``(B,)``.
+        Args:
+            samples: audio ``(T,)``, or padded audio ``(B, T)`` with ``lengths``, at ``config.sampling_rate``.
+            lengths: number of valid samples in each row of ``(B, T)``, shape ``(B,)``. None for audio ``(T,)``.
+
+        Returns:
+            Features ``(frames, dim)``. With ``lengths``, a tuple of features ``(B, frames, dim)`` and numbers of frames
+            ``(B,)``. Frames beyond these numbers are padding.
+
+        Raises:
+            AudioError: the samples have a wrong shape or type, or ``lengths`` does not match them.
         """
         return self.feature(samples, lengths)
 
     def extract(self, samples: Samples, sampling_rate: int) -> Samples:
-        """Compute features ``(frames, dim)`` of audio ``(T,)`` or ``(channels, T)``, as an array or a tensor.
+        """Compute the features of one utterance.
 
-        As in lhotse, only the first channel is used, except that Whisper's features need audio with one channel.
-        ``sampling_rate`` is the rate of the audio in Hz.
+        Args:
+            samples: audio ``(T,)`` or ``(channels, T)``, an array or a tensor. As in lhotse, only the first channel is
+                used, except that Whisper's features need audio with one channel.
+            sampling_rate: sampling rate of the audio in Hz.
+
+        Returns:
+            Features ``(frames, dim)``: an array if ``samples`` is an array, else a tensor on the extractor's device.
 
         Raises:
             AudioError: the extractor has a different sampling rate, or the audio has a different shape.
@@ -122,14 +120,17 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     def extract_batch(
         self, samples: Samples | Sequence[Samples], sampling_rate: int, lengths: Samples | None = None
     ) -> Any:
-        """Compute features of a batch: padded audio ``(B, T)`` with lengths ``(B,)``, or a list of utterances ``(T,)``.
+        """Compute the features of several utterances together.
 
-        ``sampling_rate`` is the rate of the audio in Hz.
+        Args:
+            samples: audio ``(B, T)``, or a list of utterances ``(T,)`` or ``(1, T)``. ``(T,)`` is a single utterance.
+            sampling_rate: sampling rate of the audio in Hz.
+            lengths: number of valid samples in each row of ``(B, T)``, shape ``(B,)``. None if all samples are valid.
 
         Returns:
-            An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
-            ``(frames, dim)``. A single utterance gives one array, in a list if ``samples`` is a list. The
-            arrays are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
+            ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of ``(frames, dim)``.
+            For a single utterance, one array ``(frames, dim)``, in a list if ``samples`` is a list. The result has
+            NumPy arrays if all samples are NumPy arrays or ``lengths`` is passed, else tensors.
 
         Raises:
             AudioError: the extractor has a different sampling rate, or the audio has several channels.
@@ -193,12 +194,12 @@ class LogEnergies:
 
     @staticmethod
     def compute_energy(features: np.ndarray[Any, Any]) -> float:
-        """Return the sum of the energies of features (frames, dim)."""
+        """Return the sum of the energies whose natural logarithms are ``features`` (frames, dim)."""
         return float(np.sum(np.exp(features)))
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features (frames, dim) of the audio with its energy multiplied by ``energy_scaling_factor``."""
+        """Scale the energies whose natural logarithms are ``features`` (frames, dim). Return the new logarithms."""
         scaled: np.ndarray[Any, Any] = features + np.log(energy_scaling_factor)
         return scaled
 
@@ -251,7 +252,7 @@ class Spectrogram(Extractor):
         self._energy = self._make_feature(options) if self.config.use_energy else None
 
     def to(self, device: str) -> None:
-        """Move the extractor to a device."""
+        """Move the extractor to a device: see :meth:`Extractor.to`."""
         super().to(device)
         if self._energy is not None:
             self._energy.to(device)
@@ -327,7 +328,10 @@ class WhisperFbank(LogEnergies, Extractor):
     takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features like :meth:`Extractor.compute`, but normalized and padded with zeros to lhotse's length."""
+        """Compute features like :meth:`Extractor.compute`, but normalize each utterance as Whisper does.
+
+        If an utterance has fewer frames than lhotse expects for its duration, frames of zeros are added at its end.
+        """
         if lengths is not None:
             rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]
             return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])

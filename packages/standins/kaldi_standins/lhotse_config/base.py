@@ -26,7 +26,7 @@ class LhotseOptions(NamedOptions):
 
     @classmethod
     def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
-        """Return the configuration with the options in ``data``, such as the result of :meth:`to_dict`."""
+        """Create a configuration from a dictionary of options. Raise OptionError for an unknown or invalid option."""
         return cls(**data)
 
     def to_our_options(self) -> Any:

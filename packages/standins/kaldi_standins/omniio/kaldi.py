@@ -91,12 +91,14 @@ def load_segments(path: str | PathLike[str]) -> list[tuple[str, str, float, floa
 
 
 def slice_segment(value: Any, start: float, end: float) -> Any:
-    """Cut a segment out of audio. Return the rate, and a view of the samples from ``start`` to ``end`` in seconds.
+    """Cut a segment out of audio. Return the rate, and a view of the samples from ``start`` to ``end``.
+
+    Times are in seconds, and are rounded down to samples. The sample at ``end`` is excluded.
 
     Args:
         value: audio as a pair (rate in Hz, samples). The first axis of the samples is time.
-        start: start time in seconds.
-        end: end time in seconds. A negative time means the end of the audio.
+        start: start time.
+        end: end time. A negative time means the end of the audio.
 
     Raises:
         FormatError: the value is not audio.

@@ -45,12 +45,8 @@ SPHERE = {(name, bits): f"PCM_{bits or 32}" for name in (None, "PCM_S") for bits
     **{("ULAW", bits): "ULAW" for bits in (None, 8)},
     **{("ALAW", bits): "ALAW" for bits in (None, 8, 16, 24, 32, 64)},
 }
-OGG: dict[tuple[str | None, int | None], str] = {
-    (None, None): "VORBIS",
-    ("vorbis", None): "VORBIS",
-    ("opus", None): "OPUS",
-}
-FORMATS: dict[str, dict[tuple[str | None, int | None], str]] = {
+OGG: Choices = {(None, None): "VORBIS", ("vorbis", None): "VORBIS", ("opus", None): "OPUS"}
+FORMATS: dict[str, Choices] = {
     "wav": WAV,
     "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
     "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
@@ -137,7 +133,8 @@ def load(
         Samples (channels, T), or (T, channels) with ``channels_first=False``, and the sampling rate in Hz.
 
     Raises:
-        AudioFileError: the file cannot be read, or ``normalize=False`` does not support the type of the samples.
+        AudioFileError: the file cannot be read, ``backend`` has another value, or ``normalize=False`` does not support
+            the type of the samples.
         MissingExtraError: soundfile is not installed.
 
     >>> from kaldi_standins.torchaudio_package import load
@@ -191,7 +188,7 @@ def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: 
         backend: see :func:`load`.
 
     Raises:
-        AudioFileError: the file cannot be read.
+        AudioFileError: the file cannot be read, or ``backend`` is unknown.
         MissingExtraError: soundfile is not installed.
 
     >>> from kaldi_standins.torchaudio_package import info
@@ -231,8 +228,8 @@ def save(
         compression: must be None, because soundfile does not support it.
 
     Raises:
-        AudioFileError: the samples have a wrong shape, the format does not support the arguments, or the file cannot
-            be written.
+        AudioFileError: the samples have a wrong shape, an open file lacks a ``format``, an argument is not supported by
+            the format or soundfile, or the file cannot be written.
         MissingExtraError: soundfile is not installed.
 
     >>> import torch

@@ -49,7 +49,7 @@ def compute_kaldi_pitch(
     """Track pitch, like the function that torchaudio removed in version 2.1 (Kaldi: compute-kaldi-pitch-feats).
 
     Args:
-        waveform: samples (..., T).
+        waveform: samples (..., T), on any scale.
         sample_rate: sampling rate in Hz.
         frame_length, frame_shift: times in milliseconds.
         min_f0, max_f0, soft_min_f0, penalty_factor, lowpass_cutoff, resample_frequency, delta_pitch, nccf_ballast,
@@ -277,8 +277,6 @@ def make_sinc_filters(
     dtype: torch.dtype | None,
 ) -> Tensor:
     """Return filters (phases, 1, taps) for :func:`resample`, one for each output sample of a period.
-
-    :func:`reduce_rates` describes the period.
 
     Args:
         orig_freq, new_freq, rolloff, beta: as for :func:`resample`.

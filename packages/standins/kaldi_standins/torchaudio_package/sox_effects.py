@@ -47,7 +47,8 @@ def apply_effects_tensor(
         channels_first: False for samples (T, channels).
 
     Returns:
-        float32 samples in the layout of ``tensor``, and their sampling rate. As in SoX, each effect clips to -1 to 1.
+        float32 samples in the layout of ``tensor``, and their sampling rate in Hz, rounded down to an integer. As in
+        SoX, each effect clips to -1 to 1.
 
     Raises:
         AudioError: the samples do not have two axes.
