@@ -100,7 +100,7 @@ class FeatureModel:
         for option in TABLE:
             if option.words and (value := getattr(self, option.name)) != self.get_default(option.name):
                 words = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
-                settings[option.name] = "no floor" if words == "a floor of 0" else words
+                settings[option.name] = "no floor" if option.name == "floor" and value == 0 else words
         return settings
 
     def list_settings(self) -> list[str]:
@@ -169,10 +169,13 @@ class FeatureModel:
         return audio
 
     def compute(self, samples: Floats) -> Floats | Doubles:
-        """Compute the features (frames, dim) of audio (T,): float32 if :attr:`is_computed_by_engine`, else float64.
+        """Compute the features (frames, dim) of audio (T,) at the sampling rate :attr:`rate`.
+
+        They are float32 if :attr:`is_computed_by_engine`, and otherwise float64. :attr:`scale` multiplies the samples.
 
         Raises:
-            OptionError: :func:`pad`, :meth:`compute_spectra` or :meth:`finish_features` raises this error, or Kaldi
+            OptionError: the audio is too short for the padding, or the shift is too long for it; NumPy would compute an
+                FFT that :meth:`compute_spectra` does not support; the edges of the filters are out of range; or Kaldi
                 refuses the options.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)

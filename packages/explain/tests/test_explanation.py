@@ -726,6 +726,7 @@ CEPSTRA = Mfcc(dither=0.0)(SAMPLES)
     (np.roll(CEPSTRA, -1, 1), CEPSTRA, "the first column last"),
     (CEPSTRA[:, [3, 1, 2, 0]], CEPSTRA, "columns 3, 1, 2, 0"),
     (CEPSTRA[:, 2:9], CEPSTRA, "columns 2 to 8 only"),
+    (CEPSTRA[:, 2:3], CEPSTRA, "column 2 only"),
     (MADE[::3], MADE, "one frame in 3"),
     (SEVEN, MADE, "7 frames stacked, every 6"),
     (MADE[:117], MADE[:117].reshape(-1, 240), "the other way round; 3 frames stacked, every 3"),
