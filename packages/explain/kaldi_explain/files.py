@@ -93,10 +93,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array "features" of a ``.npz`` file, or the only array of a file without this name.
-
-    Raise FeatureError if the file has no arrays, or several arrays without this name.
-    """
+    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError for other files."""
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]

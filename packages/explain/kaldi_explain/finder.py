@@ -72,7 +72,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the search: its name, a function that yields attempts, and its share of the budget in seconds."""
+    """A stage of the search: its name, a function that yields attempts, and its largest duration in budget seconds."""
 
     name: str
     run: Callable[[], Iterator[Attempt]]
@@ -113,9 +113,9 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
 
 
 def _list_column_parts(column_count: int) -> list[slice]:
-    """Return slices of an array's columns that may be one feature, if the columns outside the slice are another one.
+    """Return slices of an array's columns that may be one feature, if the remaining columns are a second feature.
 
-    The other feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Slices with a usual number of
+    The second feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Slices with a usual number of
     columns come first. Return [] for fewer than ``MIN_COLUMNS_WITH_PASTED`` columns.
     """
     parts = [slice(0, column_count - count) for count in PASTED_COUNTS]
@@ -157,8 +157,8 @@ class Finder:
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
         """Run the stages, and return the first attempt that explains the array, with its :class:`Settled` candidate.
 
-        If none explains it within the budget, return the one that leaves the least unexplained, or None if no attempt
-        resembles the array.
+        If no attempt explains it within the budget, return the best of the three attempts with the lowest costs
+        (:meth:`_settle_best_attempts`), or None if no attempt resembles the array.
         """
         stages = [
             Stage("starts", self._search_starts, 2.0),
@@ -185,7 +185,10 @@ class Finder:
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts of lowest cost, and return the best one, or None if none resembles the array."""
+        """Settle the three attempts of lowest cost, and return the one that leaves the least of the array unexplained.
+
+        Attempts that do not resemble the array are skipped. Return None if no attempt remains.
+        """
         results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
@@ -223,8 +226,8 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        It explains the array if its residual is within the tolerance or explained by rounding, or if its cost is that
-        of rounding errors and the arrangement is plain. An attempt that leaves out columns explains the array only if
+        It explains the array if its residual is within the tolerance or explained by rounding, or if only rounding is
+        left in its cost and the arrangement is plain. An attempt that leaves out columns explains the array only if
         they may be pitch. If the cost is too large for settling to be worth the time, try only dithering. For a start
         whose options have not been changed (``is_start``), the limit is lower, because later stages improve starts.
         """
@@ -351,7 +354,7 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the candidate in all other searches without a plain arrangement, at the best of 16 first frames."""
+        """Yield the candidate in all other searches without a plain arrangement, with the best of 16 first frames."""
         start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -360,7 +363,7 @@ class Finder:
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield the two best starts and the best attempt with fitted numbers, and again after improving all options."""
+        """Yield the two best starts and the best attempt with fitted numbers, before and after improving options."""
         for attempt in [*self.starts[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -368,7 +371,7 @@ class Finder:
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
-        """Yield up to two improved attempts for the array without some columns at an end, which may be pitch.
+        """Yield up to two improved attempts that leave out some of the first or last columns, such as pitch.
 
         An attempt must cost less than 80% of the lowest earlier cost, because with fewer columns, wrong options imitate
         noise a little better. Nothing is tried if the lowest cost is already small.
@@ -392,8 +395,8 @@ class Finder:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
         Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
-        Return without a result if the changes do not agree after that. If the rows resemble the features, also return
-        if comparing changes in place of rows does not reduce the cost by 30%.
+        Yield nothing if the changes do not agree after that, or if the rows resemble the features, and comparing
+        changes in place of rows does not reduce the cost by 30%.
         """
         for attempt in self._attempts[:1]:
             sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
@@ -562,10 +565,10 @@ def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate]
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield an attempt's candidate with its frames at usual positions: those without an ``offset``.
+    """Yield an attempt's candidate with its frames at usual positions, which have no ``offset``.
 
     The array's first row begins at the same sample as before. If frames at usual positions do not begin there, yield up
-    to three candidates for parts of the audio in which one does.
+    to three candidates for parts of the audio in which a frame at a usual position does.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     usual = candidate.list_same_framings()[:1] if candidate.offset else [candidate]
@@ -593,7 +596,7 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    The logarithm differs from that of ``level`` by at most ``reach``. Each of the ``iterations`` shrinks the interval
+    The search changes the logarithm by at most ``reach``, and each of the ``iterations`` shrinks the searched interval
     to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does not
     increase the cost, because audio is usually clipped after conversion to integers.
     """

@@ -346,10 +346,7 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe a selection of columns by their indices ``order``, such as "columns 1 to 12 only".
-
-    The columns are selected in this order from ``column_count`` columns. Return "" if all are selected in order.
-    """
+    """Describe columns by their indices ``order``, such as "columns 1 to 8 only". Return "" for all in order."""
     order, all_columns = list(order), list(range(column_count))
     span = f"columns {order[0]} to {order[-1]}" if len(order) > 1 else f"column {order[0]}"
     orders = {

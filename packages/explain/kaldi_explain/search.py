@@ -110,7 +110,7 @@ class Search:
         """Return the cost of a candidate: the root of the share of the array's variance that it leaves unexplained.
 
         Offsets and scales of columns have no influence. After the end of the search, return ``THRESHOLDS.incomparable``
-        for a candidate whose cost has not been measured, unless it is the first one.
+        for a candidate whose cost has not been measured, unless it is the first candidate.
         """
         charge_microseconds(15)
         key = candidate.key
@@ -119,7 +119,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate even after the end of the search: ``incomparable`` for invalid options."""
+        """Return the cost of a candidate even after the search: ``THRESHOLDS.incomparable`` for invalid options."""
         key = candidate.key
         if key not in self._costs:
             charge_microseconds(350)
@@ -223,9 +223,9 @@ class Search:
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
-        All usual features of the audio ``source`` are tried with each of ``timings``, until one explains the array.
-        Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added number,
-        bins and order of columns.
+        All usual features of the audio ``source`` are tried with each of ``timings``, until a feature explains the
+        array. Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added
+        number, bins and order of columns.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -502,8 +502,9 @@ class Search:
         return best if self.get_cost(best) < self.get_cost(candidate) else candidate
 
     def _fit_steps(self, candidate: Candidate, values: dict[str, float]) -> dict[str, float]:
-        """Return the changes of numeric options by name that fit the array best if features depend linearly on them.
+        """Return, by name, the changes of numeric options with which the features fit the array best.
 
+        The features are assumed to depend linearly on the options.
         ``values`` are the current values of the options. Derivatives are measured with :attr:`Option.step`. The least
         squares fit has one scale, and an offset for each column. Raise KaldiCompatError if an option is out of range.
         """

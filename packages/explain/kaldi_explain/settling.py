@@ -68,7 +68,7 @@ class Settled:
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the mean unexplained share of the variance of the compared columns that vary.
+        """Return the root of the unexplained share of the variance, averaged over the compared columns that vary.
 
         Values outside the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
@@ -109,8 +109,8 @@ class Settling:
 
         :meth:`_choose_best` says which one is best. If rounding explains the remaining differences, the result has a
         description of the rounding. When the budget is used up, return the best variation so far. Return None if the
-        candidate cannot be compared with the array. Also replace :attr:`sheet` by the result of
-        :meth:`_include_silence`.
+        candidate cannot be compared with the array. Also replace :attr:`sheet` by a sheet that
+        includes silence or leaves out quiet cells (:meth:`_include_silence`).
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -267,7 +267,7 @@ class Settling:
     def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
         """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, gives the array's floor.
 
-        A range of 80 dB is also yielded if it gives this floor. If nothing does, yield the floor of the array itself.
+        A range of 80 dB is also yielded if it gives this floor. If neither does, yield the floor of the array itself.
         If no cell of the array shows a floor, yield the most common floors.
         """
         levels, floors = self.search.levels, list_values("floor")
@@ -489,7 +489,7 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
     """Return the features (frames, columns) of the whole recording, mapped to the scale of the array.
 
     Also return the slope and the offset (columns,) of the map. The result is equal to the fitted features in the rows
-    of the array, and to the array in compared cells whose differences are explained by rounding.
+    of the array. If rounding explains the differences, it is equal to the array in all compared cells.
     """
     mapped, rows = settled.fit.mapped, slice(settled.frame, settled.frame + len(settled.fit.mapped))
     is_inside = (mapped > mapped.min()) & (mapped < mapped.max())

@@ -134,9 +134,10 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
             f"audio of shape {recording.shape} has more than {THRESHOLDS.channels} channels: pass an array "
             "(channels, T), not (T, channels)"
         )
-    if recording.shape[-1] < 0.025 * rate:
+    if (sample_count := recording.shape[-1]) < 0.025 * rate:
         raise AudioError(
-            f"the audio has {recording.shape[-1]} samples, which is less than a frame of 25 ms: pass longer audio"
+            f"the audio has {sample_count} sample{'s' * (sample_count > 1)}, which is less than a frame of 25 ms: pass "
+            "longer audio"
         )
     if not np.isfinite(recording).all():
         raise AudioError("the audio holds NaN or infinity: pass finite samples")

@@ -222,6 +222,8 @@ def test_scalar_instead_of_a_vector_is_wrong() -> None:
     vector = Vector("a", 1, {}, None, np.zeros(9, np.int16), expected)
     assert vector.grade(scalar) == ("wrong", "the shape is (), not (5,)")
     assert vector.grade(expected[1:]) == ("wrong", "the shape is (4,), not (5,)")
+    matrix = Vector("b", 1, {}, None, np.zeros(9, np.int16), np.zeros((3, 2), np.float32))
+    assert matrix.grade(np.zeros((1, 2))) == ("wrong", "1 frame, not 3")
     _, aligned, frames = WrongResult("a", {}, vector.given, scalar, expected, 1e-3).align(expected)
     assert aligned == scalar and frames == ""
 
