@@ -62,7 +62,7 @@ class Attempt:
 
     @property
     def cost(self) -> float:
-        """Cost of the candidate: the root of the share of the array's variance that it leaves unexplained."""
+        """Cost of the candidate: the root of the unexplained share of the array's variance."""
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
@@ -72,7 +72,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the search: its name, a function that yields attempts, and its largest duration in budget seconds."""
+    """A stage of the search: its name, a function that yields attempts, and its limit in seconds of the budget."""
 
     name: str
     run: Callable[[], Iterator[Attempt]]
@@ -226,10 +226,11 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        It explains the array if its residual is within the tolerance or explained by rounding, or if only rounding is
-        left in its cost and the arrangement is plain. An attempt that leaves out columns explains the array only if
-        they may be pitch. If the cost is too large for settling to be worth the time, try only dithering. For a start
-        whose options have not been changed (``is_start``), the limit is lower, because later stages improve starts.
+        The attempt explains the array if its residual is within the tolerance or explained by rounding, or if its cost
+        is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns explains the
+        array only if they may be pitch. If the cost is too large for settling to be worth the time, try only dithering.
+        For a start whose options have not been changed (``is_start``), the limit is lower, because later stages improve
+        starts.
         """
         sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
         spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.

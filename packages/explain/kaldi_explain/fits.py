@@ -230,9 +230,10 @@ def _list_column_lines(
 ) -> Iterator[Map]:
     """Yield maps that add a fitted number to each column of features (frames, columns), and one that also scales it.
 
-    The numbers are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the
-    cells of the mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of
-    the compared columns.
+    Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. The numbers
+    are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the
+    mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of the compared
+    columns.
     """
     slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
     selected = is_inside | ~is_inside.any(0)

@@ -107,7 +107,7 @@ class Search:
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     def get_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate: the root of the share of the array's variance that it leaves unexplained.
+        """Return the cost of a candidate: the root of the share of the array's variance not explained by its features.
 
         Offsets and scales of columns have no influence. After the end of the search, return ``THRESHOLDS.incomparable``
         for a candidate whose cost has not been measured, unless it is the first candidate.
@@ -318,7 +318,7 @@ class Search:
         return candidate
 
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
-        """Replace options of a candidate by defaults, or by simpler options with nearly equal features.
+        """Return a candidate after replacing options by defaults, or by simpler options with nearly equal features.
 
         A replacement is kept if it raises the cost by at most 2%, or if the new candidate explains the array.
         """

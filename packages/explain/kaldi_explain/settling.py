@@ -188,8 +188,8 @@ class Settling:
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with masks that also select silent rows and columns of empty filters, which show a floor.
 
-        For resampled audio, return the result of :meth:`_leave_out_quiet_cells` instead. Return the sheet unchanged if
-        the candidate's features are not logarithmic spectra.
+        For resampled audio, the masks exclude quiet cells instead (:meth:`_leave_out_quiet_cells`). Return the sheet
+        unchanged if the candidate's features are not logarithmic spectra.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if is_log and candidate.source.is_resampled:
