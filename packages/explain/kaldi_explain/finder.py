@@ -248,7 +248,7 @@ class Finder:
         return settled if is_equal or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's candidate with Kaldi's dithering, settled, or None if it does not explain the array."""
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._get_tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None

@@ -109,9 +109,9 @@ class FeatureModel:
 
     def __str__(self) -> str:
         """Describe the model by its kind, and by the options and attributes that differ from Kaldi's defaults."""
-        settings = self.list_settings()
-        options = [setting for setting in settings if "=" in setting]  # Only options are described by name=value.
-        attributes = [setting for setting in settings if "=" not in setting]
+        settings, names = self.describe_settings_by_name(), self.__dataclass_fields__  # Names of all attributes.
+        options = [setting for name, setting in settings.items() if name not in names]
+        attributes = [setting for name, setting in settings.items() if name in names]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
 
     @functools.cached_property

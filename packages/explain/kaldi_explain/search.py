@@ -305,15 +305,15 @@ class Search:
     def _apply_changes(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
         """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
-        A change is applied if the ratio of the new cost to the old cost is below the gain of the changed options, so
-        that rare options have to explain more. Changes are tried in ascending order of the cost of each change
-        alone, divided by its gain.
+        A change is applied if the ratio of the new cost to the old cost is below the smallest :attr:`Option.max_ratio`
+        of the changed options. Changes are tried in ascending order of the cost of each change alone, divided by this
+        ratio.
         """
-        ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
+        ranked = [(self.get_cost(candidate.change(changes)) / _get_max_ratio(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
         for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2]):
             other = candidate.change(changes)
-            if self.get_cost(other) < _get_gain(candidate, changes) * self.get_cost(candidate):
+            if self.get_cost(other) < _get_max_ratio(candidate, changes) * self.get_cost(candidate):
                 candidate = other
         return candidate
 
@@ -591,13 +591,13 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
             yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
 
 
-def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the smallest :attr:`Option.gain` of the options and attributes in ``changes``.
+def _get_max_ratio(candidate: Candidate, changes: Changes) -> float:
+    """Return the smallest :attr:`Option.max_ratio` of the options and attributes in ``changes``.
 
-    An offset that equals the candidate's is not counted. Attributes that are not in the table have the default gain.
+    An offset that equals the candidate's is not counted. Attributes that are not in the table have the default ratio.
     """
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
-    return min(BY_NAME[name].gain if name in BY_NAME else Option.gain for name in names)
+    return min(BY_NAME[name].max_ratio if name in BY_NAME else Option.max_ratio for name in names)
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:

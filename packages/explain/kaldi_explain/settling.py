@@ -317,7 +317,7 @@ class Settling:
         return (floor if is_shown else math.nan), float(energies.max())
 
     def _vary_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with each combination of a DCT, a lifter, a scale of the samples and a factor of C0."""
+        """Yield the candidate with each combination of a scale, a lifter and, for MFCC, a DCT and a factor of C0."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
         lifters = dict.fromkeys((candidate.get("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
