@@ -66,7 +66,7 @@ class Attempt:
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return an attempt with the candidate after the search has changed options to reduce its cost."""
+        """Return an attempt with an improved candidate, whose options the search has changed to reduce the cost."""
         return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
@@ -97,8 +97,9 @@ def _may_include_pitch(column_count: int) -> bool:
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
     """Yield a sheet for each orientation of an array (frames, columns) and each arrangement that its rows may have.
 
-    Skip orientations with more than ``THRESHOLDS.columns`` columns, and those in which fewer than two rows or no column
-    depend on the audio. ``words`` describe repairs of the array. ``step`` is the largest error of its stored numbers.
+    Skip orientations with more than ``THRESHOLDS.columns`` columns, and orientations in which fewer than two rows or no
+    column depend on the audio. ``words`` describe repairs of the array. ``step`` is the largest error of its stored
+    numbers.
     """
     for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] > THRESHOLDS.columns or len(values) < 2:
@@ -185,10 +186,7 @@ class Finder:
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts of lowest cost, and return the one that leaves the least of the array unexplained.
-
-        Attempts that do not resemble the array are skipped. Return None if no attempt remains.
-        """
+        """Settle the three attempts of lowest cost. Return the one that explains most, or None if none is similar."""
         results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():

@@ -116,7 +116,7 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
 
     A limit is described if a mapped feature is beyond it by more than ``tolerance``. Return "" if no limit is.
     ``features`` are the features before the map, in the same shape. If these are natural logarithms, a lower limit
-    80 dB below the largest mapped feature is described as such, because ``top_db`` of librosa sets this limit.
+    80 dB below the largest mapped feature is described by this distance, because ``top_db`` of librosa sets it.
     """
     (low, high), descriptions = limits, []
     is_below = low - mapped > tolerance

@@ -176,7 +176,7 @@ Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate 
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
-    """Map descriptions to resamplers. The parameters of soxr depend on ``rate`` and ``new_rate`` in Hz."""
+    """Return resamplers by their descriptions. The parameters of soxr depend on ``rate`` and ``new_rate`` in Hz."""
     numerator = new_rate // math.gcd(rate, new_rate)
     # If the reduced ratio of the rates has a numerator above 16, soxr attenuates a frequency f by the share
     # factor * (f / half of the lower rate) ** power. These two numbers, and the filter of soxr, were fitted to the

@@ -99,7 +99,7 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Principal components of the array, which give the times of rows. None if no column depends on the audio."""
+        """Principal components of the array, which show the times of rows. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
             changes = values - values.mean(0)

@@ -35,7 +35,7 @@ SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 @dataclass(frozen=True)
 class Settled:
-    """A candidate, and the steps after its features that give the rows of an array."""
+    """A candidate, and the steps that convert its features to the rows of an array."""
 
     candidate: Candidate  # Features from which the array may have been made.
     arrangement: Arrangement  # Transformation of the features, such as deltas or stacking.
@@ -107,10 +107,10 @@ class Settling:
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
         """Vary the levels of a candidate and the edges of its audio, and return the best variation.
 
-        :meth:`_choose_best` says which one is best. If rounding explains the remaining differences, the result has a
-        description of the rounding. When the budget is used up, return the best variation so far. Return None if the
-        candidate cannot be compared with the array. Also replace :attr:`sheet` by a sheet that
-        includes silence or leaves out quiet cells (:meth:`_include_silence`).
+        :meth:`_choose_best` defines the best variation. If rounding explains the remaining differences, the result has
+        a description of the rounding. When the budget is used up, return the best variation so far. Return None if the
+        candidate cannot be compared with the array. Also replace :attr:`sheet` by a sheet that includes silence or
+        leaves out quiet cells (:meth:`_include_silence`).
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -265,9 +265,9 @@ class Settling:
         yield from self._vary_floors_of_array(candidate, scales)
 
     def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
-        """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, gives the array's floor.
+        """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, equals the array's floor.
 
-        A range of 80 dB is also yielded if it gives this floor. If neither does, yield the floor of the array itself.
+        A range of 80 dB is also yielded if it begins at this floor. If nothing matches, yield the array's floor itself.
         If no cell of the array shows a floor, yield the most common floors.
         """
         levels, floors = self.search.levels, list_values("floor")
@@ -477,7 +477,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
-    """Describe the unexplained rows at the start and at the end of an array, and return a mask (rows,) of them."""
+    """Return descriptions of the unexplained rows at the start and at the end of an array, and their mask (rows,)."""
     inner_rows = np.flatnonzero(~is_unexplained)
     counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
     is_padding = np.ones(len(is_unexplained), bool)
@@ -502,7 +502,7 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first feature column: 0 if an arrangement such as deltas gives all columns."""
+    """Return the index of the array's first feature column: 0 if an arrangement such as deltas makes all columns."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 

@@ -109,7 +109,7 @@ class Pattern:
         return [timing for timing in timings if timing.score > min_score][:9]
 
     def _find_best_timings(self, source: AudioSource, row_shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the best timing, and a second one if there is one, of rows that begin ``row_shift`` samples apart.
+        """Return one or two of the best timings of rows that begin ``row_shift`` samples apart, the best first.
 
         The second timing begins more than ``MIN_DISTANCE_ROWS`` rows before or after the first. With ``is_whole``, the
         array is assumed to cover the whole audio, so timings that begin earlier or later than the audio are less likely
