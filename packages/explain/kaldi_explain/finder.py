@@ -198,8 +198,8 @@ class Finder:
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        After "starts", the stages that the width of the array, the costs or the frame shift make likely to succeed move
-        to the front. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
+        After "starts", stages move to the front if the width of the array, the costs or the frame shift make their
+        success likely. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
         features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
         """
         urgent: tuple[str, ...] = ()

@@ -191,8 +191,8 @@ def _list_maps(
     is_inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
     is_inside = is_inside if is_inside.any() else np.ones_like(is_inside)
     yield from _list_lines(features, cell_features[is_inside], cell_targets[is_inside])
-    # Subtracting the mean of each column removes the offset of a line, so only slopes of lines without a fixed offset
-    # are combined with it. A division by the standard deviation removes the slope as well.
+    # Maps with MEAN in their names subtract the mean of each column, which removes the offset of a line, so they are
+    # combined only with slopes. A division by the standard deviation would remove the slope as well.
     slopes = [(slope, line_name) for slope, fixed_offset, line_name in LINES if fixed_offset is None]
     centered = [(mean_name, mapped) for mean_name, mapped, _ in normalizations if MEAN in mean_name]
     for (mean_name, mapped), (slope, line_name) in itertools.product(centered, slopes):

@@ -46,7 +46,7 @@ class Settled:
     cells: Cells  # Indices of the compared rows and columns of `target`.
     features: Doubles  # Arranged features (frames, columns) of the whole recording.
     step: float = 0.0  # Largest error of the array's stored numbers.
-    rounding: str = ""  # Description of the rounding that explains differences above the tolerance, if it does.
+    rounding: str = ""  # Description of the rounding, if it explains the differences above the tolerance.
 
     @property
     def word_count(self) -> int:
@@ -212,9 +212,9 @@ class Settling:
     def _leave_out_quiet_cells(self, candidate: Candidate) -> Sheet:
         """Return the sheet with masks that exclude the rows and columns of resampled audio in which resamplers differ.
 
-        A feature is quiet if it has less energy than one-bit noise. Columns with at least half quiet features are
-        excluded, and then rows with a quiet feature in another column. Return the sheet unchanged if less than half of
-        the rows or columns would be left.
+        A feature is quiet if it has less energy than one-bit noise. Columns are excluded if at least half of their
+        features are quiet, and then rows with a quiet feature in another column. Return the sheet unchanged if less
+        than half of the rows or columns would be left.
         """
         plain = candidate.remove_levels()
         features, _, inside = self._select_common_rows(plain)
@@ -307,7 +307,7 @@ class Settling:
         for column in np.flatnonzero(columns):
             is_higher = ~is_lowest[:, column]
             x, y = (array[is_higher, column] if is_higher.any() else array[~is_lowest] for array in (energies, values))
-            if len(x) > 3:
+            if len(x) > 3:  # Fewer points may lie on a line by chance.
                 slope, offset = _fit_known_line(x, y)
                 # A filter without an FFT bin is constant, so its line has no slope and is left out.
                 log_floors += [(values[:, column].min() - offset) / slope] if slope else []
@@ -360,7 +360,7 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return the features (frames, dim) of a candidate, limited to +-1e30, for the whole audio or only for its start.
+    """Return a candidate's features (frames, dim), limited to +-1e30 to be finite, for all audio or only for its start.
 
     For a ``frame_count``, compute at least this many frames from :attr:`Candidate.start` on, if the audio has them.
     """
