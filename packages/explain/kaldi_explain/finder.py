@@ -227,8 +227,7 @@ class Finder:
         The attempt explains the array if its residual is within the tolerance or explained by rounding, or if its cost
         is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns explains the
         array only if they may be pitch. If the cost is too large for settling to be worth the time, try only dithering.
-        For a start whose options have not been changed (``is_start``), the limit is lower, because later stages improve
-        starts.
+        The limit is lower for a start with unchanged options (``is_start``), because later stages improve starts.
         """
         sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
         spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # Do not divide by zero.
