@@ -220,8 +220,8 @@ def _resample_by_kaiser_window(
     multiplied by the gains of the filter, and then folded into the band of the new rate, as leaving out samples does.
 
     The cutoff frequency is ``cutoff`` times half of the lower rate. The window has the shape ``beta``, and half of its
-    length is ``half_width`` samples at the lower rate. The gain at a frequency is reduced by the share ``loss[0] * r **
-    loss[1]``, where r is the ratio of the frequency to half of the lower rate, at most 1.
+    length is ``half_width`` samples at the lower rate. The gain at a frequency is reduced by the share
+    ``loss[0] * r ** loss[1]``, where r is the ratio of the frequency to half of the lower rate, at most 1.
     """
     charge_microseconds(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
     higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)
