@@ -109,7 +109,7 @@ class FeatureModel:
 
     def __str__(self) -> str:
         """Describe the model by its kind, and by the options and attributes that differ from Kaldi's defaults."""
-        settings, names = self.describe_settings_by_name(), self.__dataclass_fields__  # Names of all attributes.
+        settings, names = self.describe_settings_by_name(), self.__dataclass_fields__  # Attributes are fields.
         options = [setting for name, setting in settings.items() if name not in names]
         attributes = [setting for name, setting in settings.items() if name in names]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
@@ -174,9 +174,9 @@ class FeatureModel:
         They are float32 if :attr:`is_computed_by_engine`, and otherwise float64. :attr:`scale` multiplies the samples.
 
         Raises:
-            OptionError: the audio is too short for the padding, or the shift is too long for it; NumPy would compute an
-                FFT that :meth:`compute_spectra` does not support; the edges of the filters are out of range; or Kaldi
-                refuses the options.
+            OptionError: the audio is too short for the padding, or the shift is too long for it; the FFT is shorter
+                than a frame, or has an unsupported number of points; the edges of the filters are out of range; or
+                Kaldi refuses the options.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
