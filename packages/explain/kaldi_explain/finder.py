@@ -299,7 +299,7 @@ class Finder:
         return pairs
 
     def _list_starts(self, pairs: Iterable[Pair]) -> list[Attempt]:
-        """Return the starts of ``pairs`` as attempts, by ascending cost. If none explains the array, improve the best.
+        """Return the starts of ``pairs`` as attempts, by ascending cost. If no start is exact, improve the best starts.
 
         Skip later pairs if the budget of the stage ends, or if a start explains a sheet with a plain arrangement.
         """

@@ -41,7 +41,7 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz. Invert :func:`convert_to_mel` with the same ``is_slaney`` and ``corner``."""
+    """Convert mel values to Hz. This is the inverse of :func:`convert_to_mel` with the same other arguments."""
     return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 

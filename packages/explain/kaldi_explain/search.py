@@ -593,7 +593,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 def _get_max_ratio(candidate: Candidate, changes: Changes) -> float:
     """Return the smallest :attr:`Option.max_ratio` of the options and attributes in ``changes``.
 
-    An offset that equals the candidate's is not counted. Attributes that are not in the table have the default ratio.
+    An unchanged offset is not counted. Attributes that are not in the table have the default ratio.
     """
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].max_ratio if name in BY_NAME else Option.max_ratio for name in names)
