@@ -158,7 +158,7 @@ class Finder:
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
         """Run the stages, and return the first attempt that explains the array, with its :class:`Settled` candidate.
 
-        If no attempt explains it within the budget, return the best of the three attempts with the lowest costs
+        If no attempt explains the array in time, return the best of the three attempts with the lowest costs
         (:meth:`_settle_best_attempts`), or None if no attempt resembles the array.
         """
         stages = [
@@ -327,7 +327,7 @@ class Finder:
     def _search_anywhere(self) -> Iterator[Attempt]:
         """Try reversed columns, and then parts of the audio, if the audio's energies fit the array but no feature does.
 
-        After each trial, add its starts to :attr:`starts`, and yield the two of all starts with the lowest costs.
+        After each trial, add its starts to :attr:`starts`, and yield the two starts with the lowest costs so far.
         """
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in self._plain_sheets]
         # A score is never above 1, so the second trial considers parts of the audio in any case.
@@ -341,8 +341,8 @@ class Finder:
     def _improve_starts(self) -> Iterator[Attempt]:
         """Yield the best starts with improved options.
 
-        If one is near the array in an arrangement that is not plain, also try its candidate in all other arrangements
-        that are not plain.
+        If an improved start nearly explains the array in an arrangement that is not plain, also try its candidate in
+        all other arrangements that are not plain.
         """
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:

@@ -228,7 +228,7 @@ def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
 def _list_column_lines(
     features: Doubles, x: Doubles, y: Doubles, is_inside: npt.NDArray[np.bool_], columns: npt.NDArray[Any]
 ) -> Iterator[Map]:
-    """Yield maps that add a fitted number to each column of features (frames, columns), and one that also scales it.
+    """Yield maps that add a fitted number to each column of features (frames, columns), or also scale each column.
 
     Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. The numbers
     are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the
@@ -336,7 +336,7 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of ``target`` the index of the column of ``features`` that it was made from.
+    """Return, for each column of ``target``, the index of the column of ``features`` from which it was made.
 
     A positive scale and an offset convert one to the other. Return None if a column of ``target`` has no such column.
     """

@@ -54,7 +54,7 @@ LOUD_ROWS = 4  # Number of the loudest rows of a long array that are compared. T
 
 
 class Search:
-    """Search for the candidate whose features are closest to an array, by changes of its options.
+    """Search for the candidate whose features are closest to an array, by changing options of candidates.
 
     Args:
         sheet: the array, and the assumed arrangement of features in it.
@@ -248,7 +248,7 @@ class Search:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
         Dithering is tried for all candidates together, and then moved frames and other filter edges for each candidate.
-        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. They are then tried
+        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. These are then tried
         for the other candidates, with and without the window of the best candidate.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
@@ -306,7 +306,8 @@ class Search:
         """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
         A change is applied if the ratio of the new cost to the old cost is below the smallest :attr:`Option.max_ratio`
-        of the changed options. Changes are tried in ascending order of their cost alone, divided by this ratio.
+        of the changed options. Each change is first applied alone, to rank changes by the new cost divided by this
+        ratio.
         """
         ranked = [(self.get_cost(candidate.change(changes)) / _get_max_ratio(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
