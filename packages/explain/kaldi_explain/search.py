@@ -306,8 +306,7 @@ class Search:
         """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
         A change is applied if the ratio of the new cost to the old cost is below the smallest :attr:`Option.max_ratio`
-        of the changed options. Each change is first applied alone, to rank changes by the new cost divided by this
-        ratio.
+        of the changed options. Changes are first applied alone, and ranked by the new cost divided by this ratio.
         """
         ranked = [(self.get_cost(candidate.change(changes)) / _get_max_ratio(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
