@@ -20,7 +20,11 @@ MAX_LISTED_ARRAYS = 5  # Number of names of arrays that a message lists, to stay
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return an array unchanged, or read features from a named file. Raise FeatureError for the name of a recording."""
+    """Return an array of features unchanged, or read features from a file with :func:`read_features`.
+
+    Raise FeatureError if the name of the file ends with a suffix of recordings, such as ``.wav``. Raise FeatureError or
+    ArkError if the file cannot be read.
+    """
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -80,13 +84,16 @@ def read_features(path: str | PathLike[str]) -> Any:
 
 
 def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
-    """Return the samples (T,) or (channels, T) of an audio file and its rate in Hz. Raise FeatureError for a table."""
+    """Return the samples (T,) or (channels, T) of an audio file and its rate in Hz.
+
+    Raise FeatureError if the path seems to name a table, and ArkError for any other file that cannot be read.
+    """
     wave = _read_object("wave", os.fspath(path), "pass one of the wave files in the table")
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError if it has neither."""
+    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError for other files."""
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]

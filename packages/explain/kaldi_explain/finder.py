@@ -62,17 +62,17 @@ class Attempt:
 
     @property
     def cost(self) -> float:
-        """Cost of the candidate: the root of the share of the array's variance that it leaves unexplained."""
+        """Cost of the candidate: the root of the unexplained share of the array's variance."""
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return an attempt with the candidate after the search has changed options to reduce its cost."""
+        """Return an attempt with an improved candidate, whose options the search has changed to reduce the cost."""
         return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the search: its name, a function that yields attempts, and its share of the budget in seconds."""
+    """A stage of the search: its name, a function that yields attempts, and its limit in seconds of the budget."""
 
     name: str
     run: Callable[[], Iterator[Attempt]]
@@ -97,8 +97,9 @@ def _may_include_pitch(column_count: int) -> bool:
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
     """Yield a sheet for each orientation of an array (frames, columns) and each arrangement that its rows may have.
 
-    Skip orientations with more than ``THRESHOLDS.columns`` columns, and those in which fewer than two rows or no column
-    depend on the audio. ``words`` describe repairs of the array. ``step`` is the largest error of its stored numbers.
+    Skip orientations with more than ``THRESHOLDS.columns`` columns, and orientations in which fewer than two rows or no
+    column depend on the audio. ``words`` describe repairs of the array. ``step`` is the largest error of its stored
+    numbers.
     """
     for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] > THRESHOLDS.columns or len(values) < 2:
@@ -113,9 +114,9 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
 
 
 def _list_column_parts(column_count: int) -> list[slice]:
-    """Return slices of an array's columns that may be one feature, if the columns outside the slice are another one.
+    """Return slices of an array's columns that may be one feature, if the remaining columns are a second feature.
 
-    The other feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Slices with a usual number of
+    The second feature has 1 to 4 columns at the end, or 1 or 3 columns at the start. Slices with a usual number of
     columns come first. Return [] for fewer than ``MIN_COLUMNS_WITH_PASTED`` columns.
     """
     parts = [slice(0, column_count - count) for count in PASTED_COUNTS]
@@ -157,8 +158,8 @@ class Finder:
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
         """Run the stages, and return the first attempt that explains the array, with its :class:`Settled` candidate.
 
-        If none explains it within the budget, return the one that leaves the least unexplained, or None if no attempt
-        resembles the array.
+        If no attempt explains the array in time, return the best of the three attempts with the lowest costs
+        (:meth:`_settle_best_attempts`), or None if no attempt resembles the array.
         """
         stages = [
             Stage("starts", self._search_starts, 2.0),
@@ -185,7 +186,7 @@ class Finder:
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts of lowest cost, and return the best one, or None if none resembles the array."""
+        """Settle the three attempts of lowest cost. Return the one that explains most, or None if none is similar."""
         results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
@@ -197,8 +198,8 @@ class Finder:
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        After "starts", the stages that the width of the array, the costs or the frame shift make likely to succeed move
-        to the front. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
+        After "starts", stages move to the front if the width of the array, the costs or the frame shift make their
+        success likely. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
         features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
         """
         urgent: tuple[str, ...] = ()
@@ -223,10 +224,10 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        It explains the array if its residual is within the tolerance or explained by rounding, or if its cost is that
-        of rounding errors and the arrangement is plain. An attempt that leaves out columns explains the array only if
-        they may be pitch. If the cost is too large for settling to be worth the time, try only dithering. For a start
-        whose options have not been changed (``is_start``), the limit is lower, because later stages improve starts.
+        The attempt explains the array if its residual is within the tolerance or explained by rounding, or if its cost
+        is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns explains the
+        array only if they may be pitch. If the cost is too large for settling to be worth the time, try only dithering.
+        The limit is lower for a start with unchanged options (``is_start``), because later stages improve starts.
         """
         sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
         spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # 1e-30 avoids a division by 0.
@@ -244,7 +245,7 @@ class Finder:
         return settled if is_equal or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return an attempt's candidate with Kaldi's dithering, settled, or None if it does not explain the array."""
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._get_tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
@@ -298,7 +299,7 @@ class Finder:
         return pairs
 
     def _list_starts(self, pairs: Iterable[Pair]) -> list[Attempt]:
-        """Return the starts of ``pairs`` as attempts, by ascending cost. If none explains the array, improve the best.
+        """Return the starts of ``pairs`` as attempts, by ascending cost. If no start is exact, improve the best starts.
 
         Skip later pairs if the budget of the stage ends, or if a start explains a sheet with a plain arrangement.
         """
@@ -326,7 +327,7 @@ class Finder:
     def _search_anywhere(self) -> Iterator[Attempt]:
         """Try reversed columns, and then parts of the audio, if the audio's energies fit the array but no feature does.
 
-        After each trial, add its starts to :attr:`starts`, and yield the two of all starts with the lowest costs.
+        After each trial, add its starts to :attr:`starts`, and yield the two starts with the lowest costs so far.
         """
         reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in self._plain_sheets]
         # A score is never above 1, so the second trial considers parts of the audio in any case.
@@ -340,8 +341,8 @@ class Finder:
     def _improve_starts(self) -> Iterator[Attempt]:
         """Yield the best starts with improved options.
 
-        If one is near the array in an arrangement that is not plain, also try its candidate in all other arrangements
-        that are not plain.
+        If an improved start nearly explains the array in an arrangement that is not plain, also try its candidate in
+        all other arrangements that are not plain.
         """
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
@@ -351,7 +352,7 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the candidate in all other searches without a plain arrangement, at the best of 16 first frames."""
+        """Yield the candidate in all other searches without a plain arrangement, with the best of 16 first frames."""
         start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -360,7 +361,7 @@ class Finder:
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Yield the two best starts and the best attempt with fitted numbers, and again after improving all options."""
+        """Yield the two best starts and the best attempt with fitted numbers, before and after improving options."""
         for attempt in [*self.starts[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
@@ -368,7 +369,7 @@ class Finder:
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
-        """Yield up to two improved attempts for the array without some columns at an end, which may be pitch.
+        """Yield up to two improved attempts that leave out some of the first or last columns, such as pitch.
 
         An attempt must cost less than 80% of the lowest earlier cost, because with fewer columns, wrong options imitate
         noise a little better. Nothing is tried if the lowest cost is already small.
@@ -392,8 +393,8 @@ class Finder:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
         Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
-        Return without a result if the changes do not agree after that. If the rows resemble the features, also return
-        if comparing changes in place of rows does not reduce the cost by 30%.
+        Yield nothing if the changes do not agree after that, or if the rows resemble the features, and comparing
+        changes in place of rows does not reduce the cost by 30%.
         """
         for attempt in self._attempts[:1]:
             sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
@@ -562,10 +563,10 @@ def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate]
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield an attempt's candidate with its frames at usual positions: those without an ``offset``.
+    """Yield an attempt's candidate with its frames at usual positions, which have no ``offset``.
 
     The array's first row begins at the same sample as before. If frames at usual positions do not begin there, yield up
-    to three candidates for parts of the audio in which one does.
+    to three candidates for parts of the audio in which a frame at a usual position does.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     usual = candidate.list_same_framings()[:1] if candidate.offset else [candidate]
@@ -593,7 +594,7 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    The logarithm differs from that of ``level`` by at most ``reach``. Each of the ``iterations`` shrinks the interval
+    The search changes the logarithm by at most ``reach``, and each of the ``iterations`` shrinks the searched interval
     to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does not
     increase the cost, because audio is usually clipped after conversion to integers.
     """

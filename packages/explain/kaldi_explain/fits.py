@@ -67,10 +67,11 @@ class Fit:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the absolute differences of two arrays, or 1/30 of the largest if it is larger.
+    """Return the 99.9th percentile of the absolute differences of two arrays.
 
-    A few differences may be large, because nearly silent frames have large rounding errors in single precision.
-    ``step`` is the largest rounding error of stored numbers, and is subtracted from all differences.
+    Return 1/30 of the largest absolute difference instead if this is larger than the percentile. A few differences may
+    be large, because nearly silent frames have large rounding errors in single precision. ``step`` is the largest
+    rounding error of stored numbers, and is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
     index = round(0.999 * (len(difference) - 1))
@@ -111,11 +112,11 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
 
 
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits (low, high) that features ``mapped`` by a map exceed by more than a tolerance.
+    """Describe the limits (low, high) that clip the features ``mapped`` by a map, such as "clipped to at least -4".
 
-    Return "" if they exceed none. ``features`` are the features before the map, in the same shape. If these are natural
-    logarithms, a lower limit 80 dB below the largest mapped feature is described as such, because ``top_db`` of librosa
-    sets this limit.
+    A limit is described if a mapped feature is beyond it by more than ``tolerance``. Return "" if no limit is.
+    ``features`` are the features before the map, in the same shape. If these are natural logarithms, a lower limit
+    80 dB below the largest mapped feature is described by this distance, because ``top_db`` of librosa sets it.
     """
     (low, high), descriptions = limits, []
     is_below = low - mapped > tolerance
@@ -138,15 +139,16 @@ def find_simplest_map(
     """Return the simplest map from features to an array. Maps are tried from simple to complex.
 
     The result is the first map whose residual is at most ``tolerance``. If there is none, it is the first map after
-    which fewer than 10% of the values differ, or else the first map whose residual is at most 25% above the smallest.
-    Maps with numbers for each column are not accepted after a map with fewer than 10% different values. Mapped features
-    are clipped to the limits to which the array may have been clipped (:func:`find_limits`).
+    which fewer than 10% of the values differ by more than rounding and the tolerance, or else the first map whose
+    residual is at most 25% above the smallest. Maps with numbers for each column are not accepted after a map with
+    fewer than 10% different values. Mapped features are clipped to the limits to which the array may have been clipped
+    (:func:`find_limits`).
 
     Args:
         features, target: the features and the array, both (frames, columns).
         tolerance: largest residual of an explanation.
         cells: indices of the cells that are compared. None for all.
-        references: arrays (any number of frames, columns) whose means may have normalized the features.
+        references: arrays (any number of frames, columns) whose means and deviations may have normalized the features.
         earlier_maps: maps by which the features may have been normalized before a later step, such as stacking.
         step: largest rounding error of the array's stored numbers.
     """
@@ -177,8 +179,9 @@ def _list_maps(
 ) -> Iterator[Map]:  # fmt: skip
     """Yield the maps that may convert features to the array ``target``, roughly from simple to complex.
 
-    Straight lines are fitted to the compared cells in which ``target`` is strictly between the ``limits`` (low, high),
-    or to all compared cells if there is none. The other arguments are those of :func:`find_simplest_map`.
+    Straight lines are fitted to the compared cells whose ``target`` is strictly between the ``limits`` (low, high). If
+    an array or a column has no such cell, its line is fitted to all its compared cells. :func:`find_simplest_map`
+    describes the other arguments.
     """
     yield "", features, 0
     normalizations = [map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)]
@@ -188,10 +191,12 @@ def _list_maps(
     is_inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
     is_inside = is_inside if is_inside.any() else np.ones_like(is_inside)
     yield from _list_lines(features, cell_features[is_inside], cell_targets[is_inside])
-    logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
-    centered = [(name, mapped) for name, mapped, _ in normalizations if MEAN in name]
-    for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
-        yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
+    # Maps with MEAN in their names subtract the mean of each column, which removes the offset of a line, so they are
+    # combined only with slopes. A division by the standard deviation would remove the slope as well.
+    slopes = [(slope, line_name) for slope, fixed_offset, line_name in LINES if fixed_offset is None]
+    centered = [(mean_name, mapped) for mean_name, mapped, _ in normalizations if MEAN in mean_name]
+    for (mean_name, mapped), (slope, line_name) in itertools.product(centered, slopes):
+        yield f"{line_name}; {mean_name}", slope * mapped, NUMBER_WORDS
     slope, offset = fit_line(cell_features[is_inside], cell_targets[is_inside])
     if abs(offset) < 1e-6 * np.abs(cell_targets).max():  # Such an offset is a rounding error.
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
@@ -202,7 +207,11 @@ def _list_maps(
 
 
 def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
-    """Yield maps that add a number to features, or apply one of the ``LINES``, fitted to points ``x``, ``y`` (n,)."""
+    """Yield a map that adds a number to features, and maps that apply each of the ``LINES``.
+
+    The number, and offsets of lines that are not fixed, are fitted to the points ``x``, ``y`` (n,). A line with a fixed
+    offset is also applied to features that are first converted from 16-bit samples to samples in -1 to 1.
+    """
     offset = float(np.median(y - x))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
     for slope, fixed_offset, name in LINES:
@@ -219,11 +228,12 @@ def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
 def _list_column_lines(
     features: Doubles, x: Doubles, y: Doubles, is_inside: npt.NDArray[np.bool_], columns: npt.NDArray[Any]
 ) -> Iterator[Map]:
-    """Yield maps that add a fitted number to each column of features (frames, columns), and one that also scales it.
+    """Yield maps that add a fitted number to each column of features (frames, columns), or also scale each column.
 
-    The numbers are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the
-    cells of the mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of
-    the compared columns.
+    Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. The numbers
+    are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the
+    mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of the compared
+    columns.
     """
     slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
     selected = is_inside | ~is_inside.any(0)
@@ -239,8 +249,8 @@ def _list_column_lines(
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     """Yield maps that subtract a mean from features (frames, columns), or also divide by a standard deviation.
 
-    The mean and the standard deviation are those of each column, or of all values, of the array ``sample`` (any number
-    of frames, columns). Unless ``sample`` is ``features`` itself, the descriptions name its number of frames.
+    The mean and the standard deviation are computed from the array ``sample`` (any number of frames, columns), for each
+    column or over all values. Unless ``sample`` is ``features`` itself, the descriptions name its number of frames.
     """
     source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
@@ -298,8 +308,8 @@ def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tupl
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
     """Return the ``shift`` at which ``features[i + shift]`` and ``target[i]`` agree best for all overlapping frames.
 
-    It differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, return the one nearest to
-    ``expected_shift``.
+    The shift differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, return the one
+    nearest to ``expected_shift``.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
@@ -318,7 +328,7 @@ def describe_frame_counts(counts: dict[str, int]) -> list[str]:
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlations (target columns, feature columns) of all pairs of columns, with 0 for constant ones."""
+    """Return the correlations (target columns, feature columns) of all pairs of columns: 0 for a constant column."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         norms = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
@@ -326,7 +336,7 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of ``target`` the index of the column of ``features`` that it was made from.
+    """Return, for each column of ``target``, the index of the column of ``features`` from which it was made.
 
     A positive scale and an offset convert one to the other. Return None if a column of ``target`` has no such column.
     """
@@ -337,16 +347,17 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe the columns with the indices ``order``, in this order. Return "" for ``range(column_count)``."""
+    """Describe columns by their indices ``order``, such as "columns 1 to 8 only". Return "" for all in order."""
     order, all_columns = list(order), list(range(column_count))
+    span = f"columns {order[0]} to {order[-1]}" if len(order) > 1 else f"column {order[0]}"
     orders = {
+        "": all_columns,
         "the first column last": [*all_columns[1:], 0],
         "the last column first": [column_count - 1, *all_columns[:-1]],
         "the columns in reverse order": all_columns[::-1],
         "the first column left out": all_columns[1:],
         "the last column left out": all_columns[:-1],
-        f"columns {order[0]} to {order[-1]} only": [*range(order[0], order[-1] + 1)],
-        "": all_columns,
+        f"{span} only": [*range(order[0], order[-1] + 1)],
     }
     listed = ", ".join(map(str, order[:MAX_LISTED_COLUMNS])) + ", ..." * (len(order) > MAX_LISTED_COLUMNS)
     return next((name for name, named_order in orders.items() if named_order == order), f"columns {listed}")

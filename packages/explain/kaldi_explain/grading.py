@@ -89,7 +89,7 @@ class Vector:
             return "bits", ""
         if array.shape != expected.shape:
             if array.shape[1:] == expected.shape[1:] != ():
-                return "wrong", f"{len(array)} frames, not {len(expected)}"
+                return "wrong", f"{len(array)} frame{'s' * (len(array) != 1)}, not {len(expected)}"
             return "wrong", f"the shape is {array.shape}, not {expected.shape}"
         is_float = expected.dtype.kind == "f"
         with np.errstate(over="ignore", invalid="ignore"):
@@ -171,7 +171,8 @@ class Scorecard:
             lines.append(f"{level} {titles[level]:28} {sum(counts.values()):>8}{numbers}")
         lines += [f"wrong: {cause}" for cause in self.causes]
         invalid = [result for result in self.results if result.array is not None and not _is_numeric(result.array)]
-        lines += [f"wrong: {result.why}: {len(invalid)} vectors, such as {result.vector.id}" for result in invalid[:1]]
+        lines += [f"wrong: {result.why}: {len(invalid)} vector{'s' * (len(invalid) > 1)}, such as {result.vector.id}"
+                  for result in invalid[:1]]  # fmt: skip
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:MAX_LISTED_FAILURES]]
         if self.results and all(result.grade == "not supported" and result.why for result in self.results):

@@ -100,7 +100,7 @@ class FeatureModel:
         for option in TABLE:
             if option.words and (value := getattr(self, option.name)) != self.get_default(option.name):
                 words = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
-                settings[option.name] = "no floor" if words == "a floor of 0" else words
+                settings[option.name] = "no floor" if option.name == "floor" and value == 0 else words
         return settings
 
     def list_settings(self) -> list[str]:
@@ -109,9 +109,9 @@ class FeatureModel:
 
     def __str__(self) -> str:
         """Describe the model by its kind, and by the options and attributes that differ from Kaldi's defaults."""
-        settings = self.list_settings()
-        options = [setting for setting in settings if "=" in setting]  # Only options are described by name=value.
-        attributes = [setting for setting in settings if "=" not in setting]
+        settings, names = self.describe_settings_by_name(), self.__dataclass_fields__  # Attributes are fields.
+        options = [setting for name, setting in settings.items() if name not in names]
+        attributes = [setting for name, setting in settings.items() if name in names]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
 
     @functools.cached_property
@@ -169,11 +169,14 @@ class FeatureModel:
         return audio
 
     def compute(self, samples: Floats) -> Floats | Doubles:
-        """Compute the features (frames, dim) of audio (T,): float32 if :attr:`is_computed_by_engine`, else float64.
+        """Compute the features (frames, dim) of audio (T,) at the sampling rate :attr:`rate`.
+
+        They are float32 if :attr:`is_computed_by_engine`, and otherwise float64. :attr:`scale` multiplies the samples.
 
         Raises:
-            OptionError: :func:`pad`, :meth:`compute_spectra` or :meth:`finish_features` raises this error, or Kaldi
-                refuses the options.
+            OptionError: the audio is too short for the padding, or the shift is too long for it; the FFT is shorter
+                than a frame, or has an unsupported number of points; the edges of the filters are out of range; or
+                Kaldi refuses the options.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:

@@ -26,7 +26,7 @@ class Option:
         name: name of the option or attribute.
         values: values that a search tries, the most common first. Empty for an option that a special search finds.
         kinds: kinds of features for which a search changes the option alone, without other options.
-        gain: largest ratio of the new cost to the old cost for which a search takes a new value. The ratio is smaller
+        max_ratio: largest ratio of the new cost to the old cost for which a search takes a new value. It is smaller
             for options that explain a little of any array.
         step: small change of the value, from which a search measures the derivative of the features. 0 if a search
             tries only ``values``.
@@ -37,7 +37,7 @@ class Option:
     name: str
     values: tuple[Any, ...] = ()
     kinds: tuple[str, ...] = ("fbank", "mfcc", "plp", "spectrogram")
-    gain: float = 0.97
+    max_ratio: float = 0.97
     step: float = 0.0
     words: str | Mapping[Any, str] = ""
 
@@ -56,9 +56,9 @@ TABLE = (
     Option("preemphasis_coefficient", (0.97, 0.0, 0.95, 0.98, 0.9, 0.96, 0.99, 0.94, 0.92, 0.85), step=-1e-3),
     Option("remove_dc_offset", (True, False)),
     Option("raw_energy", (True, False)),
-    Option("frame_length", (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0), (), gain=0.95),
+    Option("frame_length", (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0), (), max_ratio=0.95),
     # The following entries are attributes of a model. An explanation names them in this order.
-    Option("offset", (1, 2, 4, 8, 16, 32, 64), (), gain=0.7),
+    Option("offset", (1, 2, 4, 8, 16, 32, 64), (), max_ratio=0.7),
     Option("scale", words="samples times {:g}"),
     Option("window", ("kaldi", "periodic"), BESIDE_PLP, words={"periodic": "a periodic window"}),
     Option("points", (0, 256, 400, 512, 1024, 2048), BESIDE_PLP, words="an FFT of {} points"),
@@ -73,10 +73,10 @@ TABLE = (
         "slaney": "librosa's filters on Slaney's scale, of equal area",
         "slaney-height": "librosa's filters on Slaney's scale, of equal height",
         "htk-area": "librosa's filters on HTK's scale, of equal area"}),
-    Option("corner", (700.0, 1000.0, 625.0), FILTER_BANK, gain=0.9, words="mel scale ln(1 + f / {:g})"),
+    Option("corner", (700.0, 1000.0, 625.0), FILTER_BANK, max_ratio=0.9, words="mel scale ln(1 + f / {:g})"),
     Option("floor", (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY, EPSILON_64), (),
-           gain=0.7, words="a floor of {:g}"),
-    Option("added", (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON), (), gain=0.7,
+           max_ratio=0.7, words="a floor of {:g}"),
+    Option("added", (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON), (), max_ratio=0.7,
            words="{:g} added before the logarithm"),
     Option("root", (0.0, 1e-9, 1e-6), ("fbank", "spectrogram"), words="{:g} added to the power"),
     Option("span", words="values limited to {:g} dB below the maximum"),
@@ -92,7 +92,7 @@ TABLE = (
     Option("whole", ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")), words={
         ("preemphasis",): PREEMPHASIS, ("offset",): DC_REMOVAL,
         ("offset", "preemphasis"): f"{DC_REMOVAL}, {PREEMPHASIS}"}),
-    Option("warp", (1.0, *(round(0.8 + 0.01 * n, 2) for n in range(46) if n != 20)), ("fbank", *CEPSTRA), gain=0.9,
+    Option("warp", (1.0, *(round(0.8 + 0.01 * n, 2) for n in range(46) if n != 20)), ("fbank", *CEPSTRA), max_ratio=0.9,
            step=1e-3, words="VTLN factor {:g}"),
     Option("bins", ("kaldi", "log", "power", "magnitude"), ("spectrogram",), words={
         "log": "log power of all bins", "power": "power, no logarithm", "magnitude": "magnitudes, no logarithm"}),
@@ -101,7 +101,7 @@ TABLE = (
         "htk": "C0 times the root of 2, as in HTK", "sum": "a DCT that is not normalized"}),
     Option("energy", ("kaldi", "spectrum"), ("mfcc",), words={
         "spectrum": "the energy is the sum of the power of all bins"}),
-    Option("in_place", (False, True), BESIDE_PLP, gain=0.8, words={
+    Option("in_place", (False, True), BESIDE_PLP, max_ratio=0.8, words={
         True: "preemphasis in place, from the first sample to the last"}),
     Option("precise", words={True: "an FFT in double precision"}),
     Option("dithered", words={True: "dithered as the first utterance of a run of Kaldi's"}),

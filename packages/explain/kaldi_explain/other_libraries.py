@@ -41,7 +41,7 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz. Invert :func:`convert_to_mel` with the same ``is_slaney`` and ``corner``."""
+    """Convert mel values to Hz. This is the inverse of :func:`convert_to_mel` with the same other arguments."""
     return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -176,7 +176,7 @@ Resampler = Callable[[Floats, int, int], Any]  # Function of samples (T,), their
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
-    """Map descriptions to resamplers. The parameters of soxr depend on ``rate`` and ``new_rate`` in Hz."""
+    """Return resamplers by their descriptions. The parameters of soxr depend on ``rate`` and ``new_rate`` in Hz."""
     numerator = new_rate // math.gcd(rate, new_rate)
     # If the reduced ratio of the rates has a numerator above 16, soxr attenuates a frequency f by the share
     # factor * (f / half of the lower rate) ** power. These two numbers, and the filter of soxr, were fitted to the
@@ -220,7 +220,8 @@ def _resample_by_kaiser_window(
     multiplied by the gains of the filter, and then folded into the band of the new rate, as leaving out samples does.
 
     The cutoff frequency is ``cutoff`` times half of the lower rate. The window has the shape ``beta``, and half of its
-    length is ``half_width`` samples at the lower rate. :func:`list_resamplers` describes ``loss``: factor and power.
+    length is ``half_width`` samples at the lower rate. The gain at a frequency is reduced by the share
+    ``loss[0] * r ** loss[1]``, where r is the ratio of the frequency to half of the lower rate, at most 1.
     """
     charge_microseconds(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
     higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)

@@ -54,7 +54,7 @@ LOUD_ROWS = 4  # Number of the loudest rows of a long array that are compared. T
 
 
 class Search:
-    """Search for the candidate whose features are closest to an array, by changes of its options.
+    """Search for the candidate whose features are closest to an array, by changing options of candidates.
 
     Args:
         sheet: the array, and the assumed arrangement of features in it.
@@ -99,7 +99,7 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Principal components of the array, which give the times of rows. None if no column depends on the audio."""
+        """Principal components of the array, which show the times of rows. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # A sum of deltas is a smoothed feature.
             changes = values - values.mean(0)
@@ -107,10 +107,10 @@ class Search:
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     def get_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate: the root of the share of the array's variance that it leaves unexplained.
+        """Return the cost of a candidate: the root of the share of the array's variance not explained by its features.
 
         Offsets and scales of columns have no influence. After the end of the search, return ``THRESHOLDS.incomparable``
-        for a candidate whose cost has not been measured, unless it is the first one.
+        for a candidate whose cost has not been measured, unless it is the first candidate.
         """
         charge_microseconds(15)
         key = candidate.key
@@ -119,7 +119,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate even after the end of the search: ``incomparable`` for invalid options."""
+        """Return the cost of a candidate even after the search: ``THRESHOLDS.incomparable`` for invalid options."""
         key = candidate.key
         if key not in self._costs:
             charge_microseconds(350)
@@ -223,9 +223,9 @@ class Search:
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
-        All usual features of the audio ``source`` are tried with each of ``timings``, until one explains the array.
-        Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added number,
-        bins and order of columns.
+        All usual features of the audio ``source`` are tried with each of ``timings``, until a feature explains the
+        array. Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added
+        number, bins and order of columns.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -248,7 +248,7 @@ class Search:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
         Dithering is tried for all candidates together, and then moved frames and other filter edges for each candidate.
-        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. They are then tried
+        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. These are then tried
         for the other candidates, with and without the window of the best candidate.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
@@ -305,20 +305,19 @@ class Search:
     def _apply_changes(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
         """Apply the proposed changes that reduce the cost, one after another, and return the changed candidate.
 
-        A change is applied if the ratio of the new cost to the old cost is below the gain of the changed options, so
-        that rare options have to explain more. Changes are tried in ascending order of the cost of each change
-        alone, divided by its gain.
+        A change is applied if the ratio of the new cost to the old cost is below the smallest :attr:`Option.max_ratio`
+        of the changed options. Changes are first applied alone, and ranked by the new cost divided by this ratio.
         """
-        ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
+        ranked = [(self.get_cost(candidate.change(changes)) / _get_max_ratio(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
         for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2]):
             other = candidate.change(changes)
-            if self.get_cost(other) < _get_gain(candidate, changes) * self.get_cost(candidate):
+            if self.get_cost(other) < _get_max_ratio(candidate, changes) * self.get_cost(candidate):
                 candidate = other
         return candidate
 
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
-        """Replace options of a candidate by defaults, or by simpler options with nearly equal features.
+        """Return a candidate after replacing options by defaults, or by simpler options with nearly equal features.
 
         A replacement is kept if it raises the cost by at most 2%, or if the new candidate explains the array.
         """
@@ -502,8 +501,9 @@ class Search:
         return best if self.get_cost(best) < self.get_cost(candidate) else candidate
 
     def _fit_steps(self, candidate: Candidate, values: dict[str, float]) -> dict[str, float]:
-        """Return the changes of numeric options by name that fit the array best if features depend linearly on them.
+        """Return, by name, the changes of numeric options with which the features fit the array best.
 
+        The features are assumed to depend linearly on the options.
         ``values`` are the current values of the options. Derivatives are measured with :attr:`Option.step`. The least
         squares fit has one scale, and an offset for each column. Raise KaldiCompatError if an option is out of range.
         """
@@ -590,13 +590,13 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
             yield "plp", framing | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
 
 
-def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the smallest :attr:`Option.gain` of the options and attributes in ``changes``.
+def _get_max_ratio(candidate: Candidate, changes: Changes) -> float:
+    """Return the smallest :attr:`Option.max_ratio` of the options and attributes in ``changes``.
 
-    An offset that equals the candidate's is not counted. Attributes that are not in the table have the default gain.
+    An unchanged offset is not counted. Attributes that are not in the table have the default ratio.
     """
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
-    return min(BY_NAME[name].gain if name in BY_NAME else Option.gain for name in names)
+    return min(BY_NAME[name].max_ratio if name in BY_NAME else Option.max_ratio for name in names)
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:

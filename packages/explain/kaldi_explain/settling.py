@@ -35,7 +35,7 @@ SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 @dataclass(frozen=True)
 class Settled:
-    """A candidate, and the steps after its features that give the rows of an array."""
+    """A candidate, and the steps that convert its features to the rows of an array."""
 
     candidate: Candidate  # Features from which the array may have been made.
     arrangement: Arrangement  # Transformation of the features, such as deltas or stacking.
@@ -46,7 +46,7 @@ class Settled:
     cells: Cells  # Indices of the compared rows and columns of `target`.
     features: Doubles  # Arranged features (frames, columns) of the whole recording.
     step: float = 0.0  # Largest error of the array's stored numbers.
-    rounding: str = ""  # Description of the rounding that explains differences above the tolerance, if it does.
+    rounding: str = ""  # Description of the rounding, if it explains the differences above the tolerance.
 
     @property
     def word_count(self) -> int:
@@ -68,7 +68,7 @@ class Settled:
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the mean unexplained share of the variance of the compared columns that vary.
+        """Return the root of the unexplained share of the variance, averaged over the compared columns that vary.
 
         Values outside the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
@@ -107,10 +107,10 @@ class Settling:
     def settle_candidate(self, candidate: Candidate) -> Settled | None:
         """Vary the levels of a candidate and the edges of its audio, and return the best variation.
 
-        :meth:`_choose_best` says which one is best. If rounding explains the remaining differences, the result has a
-        description of the rounding. When the budget is used up, return the best variation so far. Return None if the
-        candidate cannot be compared with the array. Also replace :attr:`sheet` by the result of
-        :meth:`_include_silence`.
+        :meth:`_choose_best` defines the best variation. If rounding explains the remaining differences, the result has
+        a description of the rounding. When the budget is used up, return the best variation so far. Return None if the
+        candidate cannot be compared with the array. Also replace :attr:`sheet` by a sheet that includes silence or
+        leaves out quiet cells (:meth:`_include_silence`).
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -188,8 +188,8 @@ class Settling:
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with masks that also select silent rows and columns of empty filters, which show a floor.
 
-        For resampled audio, return the result of :meth:`_leave_out_quiet_cells` instead. Return the sheet unchanged if
-        the candidate's features are not logarithmic spectra.
+        For resampled audio, the masks exclude quiet cells instead (:meth:`_leave_out_quiet_cells`). Return the sheet
+        unchanged if the candidate's features are not logarithmic spectra.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if is_log and candidate.source.is_resampled:
@@ -212,9 +212,9 @@ class Settling:
     def _leave_out_quiet_cells(self, candidate: Candidate) -> Sheet:
         """Return the sheet with masks that exclude the rows and columns of resampled audio in which resamplers differ.
 
-        A feature is quiet if it has less energy than one-bit noise. Columns with at least half quiet features are
-        excluded, and then rows with a quiet feature in another column. Return the sheet unchanged if less than half of
-        the rows or columns would be left.
+        A feature is quiet if it has less energy than one-bit noise. Columns are excluded if at least half of their
+        features are quiet, and then rows with a quiet feature in another column. Return the sheet unchanged if less
+        than half of the rows or columns would be left.
         """
         plain = candidate.remove_levels()
         features, _, inside = self._select_common_rows(plain)
@@ -265,9 +265,9 @@ class Settling:
         yield from self._vary_floors_of_array(candidate, scales)
 
     def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
-        """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, gives the array's floor.
+        """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, equals the array's floor.
 
-        A range of 80 dB is also yielded if it gives this floor. If nothing does, yield the floor of the array itself.
+        A range of 80 dB is also yielded if it begins at this floor. If nothing matches, yield the array's floor itself.
         If no cell of the array shows a floor, yield the most common floors.
         """
         levels, floors = self.search.levels, list_values("floor")
@@ -307,7 +307,7 @@ class Settling:
         for column in np.flatnonzero(columns):
             is_higher = ~is_lowest[:, column]
             x, y = (array[is_higher, column] if is_higher.any() else array[~is_lowest] for array in (energies, values))
-            if len(x) > 3:
+            if len(x) > 3:  # Fewer points may lie on a line by chance.
                 slope, offset = _fit_known_line(x, y)
                 # A filter without an FFT bin is constant, so its line has no slope and is left out.
                 log_floors += [(values[:, column].min() - offset) / slope] if slope else []
@@ -317,7 +317,7 @@ class Settling:
         return (floor if is_shown else math.nan), float(energies.max())
 
     def _vary_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with each combination of a DCT, a lifter, a scale of the samples and a factor of C0."""
+        """Yield the candidate with each combination of a scale, a lifter and, for MFCC, a DCT and a factor of C0."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
         lifters = dict.fromkeys((candidate.get("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
@@ -360,7 +360,7 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return the features (frames, dim) of a candidate, limited to +-1e30, for the whole audio or only for its start.
+    """Return a candidate's features (frames, dim), limited to +-1e30 to be finite, for all audio or only for its start.
 
     For a ``frame_count``, compute at least this many frames from :attr:`Candidate.start` on, if the audio has them.
     """
@@ -477,7 +477,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
-    """Describe the unexplained rows at the start and at the end of an array, and return a mask (rows,) of them."""
+    """Return descriptions of the unexplained rows at the start and at the end of an array, and their mask (rows,)."""
     inner_rows = np.flatnonzero(~is_unexplained)
     counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
     is_padding = np.ones(len(is_unexplained), bool)
@@ -489,7 +489,7 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
     """Return the features (frames, columns) of the whole recording, mapped to the scale of the array.
 
     Also return the slope and the offset (columns,) of the map. The result is equal to the fitted features in the rows
-    of the array, and to the array in compared cells whose differences are explained by rounding.
+    of the array. If rounding explains the differences, it is equal to the array in all compared cells.
     """
     mapped, rows = settled.fit.mapped, slice(settled.frame, settled.frame + len(settled.fit.mapped))
     is_inside = (mapped > mapped.min()) & (mapped < mapped.max())
@@ -502,7 +502,7 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first feature column: 0 if an arrangement such as deltas gives all columns."""
+    """Return the index of the array's first feature column: 0 if an arrangement such as deltas makes all columns."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 

@@ -37,6 +37,7 @@ class AudioSource:
         make: function that returns the samples (T,).
         length: number of samples. After resampling or a change of speed, it is an estimate.
         plain: the audio without noise if noise was added, or else None.
+        is_resampled: True if the recording was resampled to a different sampling rate.
     """
 
     words: str
@@ -44,6 +45,7 @@ class AudioSource:
     make: Callable[[], npt.NDArray[Any]]
     length: float
     plain: AudioSource | None = None
+    is_resampled: bool = False
 
     @functools.cached_property
     def samples(self) -> Floats:
@@ -69,13 +71,8 @@ class AudioSource:
 
     @functools.cached_property
     def sources_at_other_rates(self) -> list[AudioSource]:
-        """This audio resampled by the FFT to the other common sampling rates. Other resamplers are similar."""
+        """This audio resampled by the FFT to the other common sampling rates. Other resamplers differ little."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:COMMON_RATE_COUNT] if rate != self.rate]
-
-    @property
-    def is_resampled(self) -> bool:
-        """True if the recording was resampled to a different sampling rate."""
-        return "resampled" in self.words
 
     def add_rounding_noise(self) -> AudioSource:
         """Return resampled audio with Gaussian noise, which imitates the differences between similar resamplers.
@@ -96,7 +93,7 @@ class AudioSource:
         ``rate`` is the new sampling rate in Hz, and ``length`` is the new number of samples. None keeps the old value.
         """
         all_words = "; ".join(filter(None, (self.words, words)))
-        return AudioSource(all_words, rate or self.rate, make, length or self.length)
+        return AudioSource(all_words, rate or self.rate, make, length or self.length, is_resampled=self.is_resampled)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
         """Return this audio after resampling to ``rate`` in Hz by the function ``resampler``.
@@ -107,7 +104,9 @@ class AudioSource:
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)
 
-        return self.change(f"resampled to {rate} Hz{words}", make, rate=rate, length=self.length * rate / self.rate)
+        length = self.length * rate / self.rate
+        changed = self.change(f"resampled to {rate} Hz{words}", make, rate=rate, length=length)
+        return dataclasses.replace(changed, is_resampled=True)
 
 
 def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
@@ -134,10 +133,10 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
             f"audio of shape {recording.shape} has more than {THRESHOLDS.channels} channels: pass an array "
             "(channels, T), not (T, channels)"
         )
-    if recording.shape[-1] < 0.025 * rate:
+    if (sample_count := recording.shape[-1]) < 0.025 * rate:
         raise AudioError(
-            f"the audio has {recording.shape[-1]} samples at {rate:g} Hz, which is less than a frame of 25 ms: pass "
-            "longer audio, or correct the sampling rate"
+            f"the audio has {sample_count} sample{'s' * (sample_count > 1)} at {rate:g} Hz, which is less than a frame of "
+            "25 ms: pass longer audio, or correct the sampling rate"
         )
     if not np.isfinite(recording).all():
         raise AudioError("the audio holds NaN or infinity: pass finite samples")

@@ -10,8 +10,8 @@ class Thresholds:
     """Thresholds of the search and of the answer.
 
     A cost is the root of the share of an array's variance that a candidate leaves unexplained: 0 for equal features,
-    about 1 for unrelated ones. The values were chosen by the table of :mod:`benchmarks.explain_arrays`, and checked by
-    the arrays of :mod:`benchmarks.explain_held_out`, which no value was fitted to.
+    about 1 for unrelated features. The values were chosen by the table of :mod:`benchmarks.explain_arrays`, and checked
+    by the arrays of :mod:`benchmarks.explain_held_out`, to which no value was fitted.
     """
 
     # Values that limit the time of an answer.

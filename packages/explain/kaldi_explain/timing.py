@@ -29,6 +29,7 @@ STEP_SECONDS, STEPS_PER_FRAME, HALF_FRAME_SECONDS = 0.005, 5, 0.0125
 # In a part of the audio, the array begins fewer than 3 rows before the audio, and ends at most 3 rows after it.
 MAX_OUTSIDE_ROWS = 3
 DELAY_COST = 0.02  # Share of the estimate that each row between the beginnings of the audio and of the array costs.
+MAX_LIKELY_TIMINGS = 9  # Largest number of likely timings, because all usual features are tried with each timing.
 MAX_PEAKS = 6  # Number of timings whose score is computed for one position of the rows relative to the audio.
 MIN_DISTANCE_ROWS = 3  # Timings whose first rows are at most this far apart count as the same timing.
 
@@ -91,7 +92,7 @@ class Pattern:
     def _find_likely_timings(
         self, source: AudioSource, whole_timings: list[Timing], row_shifts: list[int], stride: int
     ) -> list[Timing]:
-        """Return at most nine likely timings in the whole audio and in parts of it, the best first.
+        """Return at most ``MAX_LIKELY_TIMINGS`` likely timings in the whole audio and in parts of it, the best first.
 
         ``whole_timings`` are timings of the whole audio. If there are none, a frame shift is estimated from the number
         of rows, which begin ``stride`` frames apart. Parts are searched with all ``row_shifts`` for which the array,
@@ -106,10 +107,10 @@ class Pattern:
                 timings += self._find_best_timings(source, row_shift, is_whole=False)
         timings.sort(key=lambda timing: -timing.score)
         min_score = THRESHOLDS.certain * timings[0].score if timings else 0.0
-        return [timing for timing in timings if timing.score > min_score][:9]
+        return [timing for timing in timings if timing.score > min_score][:MAX_LIKELY_TIMINGS]
 
     def _find_best_timings(self, source: AudioSource, row_shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the best timing, and a second one if there is one, of rows that begin ``row_shift`` samples apart.
+        """Return one or two of the best timings of rows that begin ``row_shift`` samples apart, the best first.
 
         The second timing begins more than ``MIN_DISTANCE_ROWS`` rows before or after the first. With ``is_whole``, the
         array is assumed to cover the whole audio, so timings that begin earlier or later than the audio are less likely

@@ -55,7 +55,7 @@ class Budget:
         return is_over
 
     def begin_completion(self) -> None:
-        """Let the limit of settling include the reserve for completing the answer, which settling cannot use up."""
+        """Let later calls of :meth:`is_settling_over` allow use of the reserve for completion as well."""
         self._end_of_settling = self._end_of_completion
 
     def is_settling_over(self) -> bool:
@@ -90,6 +90,6 @@ def use_budget(budget: Budget) -> None:
 
 
 def charge_microseconds(microseconds: float) -> None:
-    """Add work to the budget of this thread, if it has one: about ``microseconds`` of a processor core."""
+    """Add work, about ``microseconds`` of a processor core, to the budget of this thread, if the thread has one."""
     if budget := _current.get():
         budget.units += microseconds

@@ -15,7 +15,7 @@ from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_explain import conform_command
 from kaldi_explain.causes import WrongResult, find_causes
-from kaldi_explain.grading import CHECKOUT, Vector, conform, vectors
+from kaldi_explain.grading import CHECKOUT, Result, Scorecard, Vector, conform, vectors
 from packages.explain.tests.port import MISTAKES, filters, port_with, window_of
 
 Array = np.ndarray[Any, Any]
@@ -222,6 +222,9 @@ def test_scalar_instead_of_a_vector_is_wrong() -> None:
     vector = Vector("a", 1, {}, None, np.zeros(9, np.int16), expected)
     assert vector.grade(scalar) == ("wrong", "the shape is (), not (5,)")
     assert vector.grade(expected[1:]) == ("wrong", "the shape is (4,), not (5,)")
+    matrix = Vector("b", 1, {}, None, np.zeros(9, np.int16), np.zeros((3, 2), np.float32))
+    assert matrix.grade(np.zeros((1, 2))) == ("wrong", "1 frame, not 3")
+    assert "1 vector, such as b" in str(Scorecard([Result(matrix, *matrix.grade([None]), np.array([None]))]))
     _, aligned, frames = WrongResult("a", {}, vector.given, scalar, expected, 1e-3).align(expected)
     assert aligned == scalar and frames == ""
 
