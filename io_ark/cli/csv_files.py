@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError
+from io_ark.text import format_count
 
 Array = npt.NDArray[Any]
 _NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters that numbers, `nan` and `infinity` may have.
@@ -71,7 +72,9 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     for row in lines:
         if len(row) != length:
             raise FormatError(
-                f"line {lines.line_num} has {len(row)} values for {length} columns: correct the line", file=str(path)
+                f"line {lines.line_num} has {format_count(len(row), 'value')} for {format_count(length, 'column')}: "
+                "correct the line",
+                file=str(path),
             )
         yield row
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.models.eigen import compute_eigenvectors
+from io_ark.text import format_count
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
@@ -56,7 +57,9 @@ def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterato
     FormatError if the number of speakers differs from the number of vectors, or speakers cannot be compared.
     """
     if np.shape(speakers) != vectors.shape[:1]:
-        raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
+        raise FormatError(
+            f"expected {format_count(len(vectors), 'speaker')}, not an array of shape {np.shape(speakers)}"
+        )
     try:
         indices = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
     except TypeError:
@@ -101,8 +104,7 @@ class PldaStatistics:
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
-                f"{self.num_vectors} vectors of {dim} dimensions are too few to estimate PLDA: the number of vectors "
-                "must be larger than their dimension"
+                f"PLDA of dimension {dim} needs at least {dim + 1} vectors, not {self.num_vectors}: add vectors"
             )
         if self.num_speakers == 1:
             raise FormatError("all vectors are from one speaker: PLDA needs at least 2 speakers")

@@ -43,7 +43,10 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the first entries (exit status 0, as in Kaldi), or the entries that a list includes or does not exclude."""
+    """Copy the entries that a list includes or does not exclude, and return 0 if there are any, otherwise 1.
+
+    Without a list, copy the first ``options.n`` entries, and return 0 even for an empty table, as Kaldi does.
+    """
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):
@@ -72,8 +75,8 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
-    """Return the first word of each line of a file, as a set. Raise :class:`OptionError` if a line is blank."""
+    """Return the set of the first fields of the lines of a file. Raise :class:`OptionError` if a line is blank."""
     lines = [split_words(line) for line in read_lines(rxfilename)]
     if [] in lines:
-        raise OptionError(f"line {lines.index([]) + 1} of {rxfilename} is empty: remove the line")
-    return frozenset(words[0] for words in lines)
+        raise OptionError(f"line {lines.index([]) + 1} of {rxfilename} is blank: remove the line")
+    return frozenset(fields[0] for fields in lines)
