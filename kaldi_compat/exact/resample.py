@@ -42,7 +42,7 @@ class Filters:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """The filters as a structure for the C library, which stores the weights of all filters one after another."""
+        """The filters as a structure for the C library. It stores the weights of all filters one after another."""
         taps = np.array(list(map(len, self.weights)))
         return native.get_structure("resampling_filters")(
             phases=len(taps),

@@ -25,7 +25,7 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Scale vectors, or copy them with --normalize=false, and log length ratios. Return 0 if there is output, else 1."""
+    """Scale vectors, or copy them with --normalize=false, and log length ratios. Return 0 with output, else 1."""
     ratios: list[float] = []
 
     def normalize_vectors(block: ArrayBlock) -> ArrayBlock:

@@ -389,7 +389,7 @@ def test_a_speed_directory_does_not_contain_its_source(
     source = write_source(Path("train"))
     Path("link").symlink_to("train")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises((DumpError, ArkError), match="another|must differ"):
+    with pytest.raises((DumpError, ArkError), match=r"another|must differ"):
         make_speed_directory(source, Path(target), ["0.9"])
     assert sorted(tmp_path.rglob("*")) == before
 
