@@ -75,8 +75,8 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
-    """Return the set of the first fields of the lines of a file. Raise :class:`OptionError` if a line is blank."""
+    """Return the set of the first fields of the lines of a file. Raise :class:`OptionError` if a line is empty."""
     lines = [split_words(line) for line in read_lines(rxfilename)]
     if [] in lines:
-        raise OptionError(f"line {lines.index([]) + 1} of {rxfilename} is blank: remove the line")
+        raise OptionError(f"line {lines.index([]) + 1} of {rxfilename} is empty: remove the line")
     return frozenset(fields[0] for fields in lines)
