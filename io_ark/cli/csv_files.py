@@ -71,11 +71,8 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     """Yield the rows of ``lines``, a ``csv.reader``. Raise FormatError for a row without exactly ``length`` values."""
     for row in lines:
         if len(row) != length:
-            raise FormatError(
-                f"line {lines.line_num} has {format_count(len(row), 'value')} for {format_count(length, 'column')}: "
-                "correct the line",
-                file=str(path),
-            )
+            fault = f"line {lines.line_num} has {format_count(len(row), 'value')} instead of {length}"
+            raise FormatError(f"{fault}: correct the line", file=str(path))
         yield row
 
 

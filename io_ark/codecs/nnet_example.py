@@ -28,7 +28,6 @@ from io_ark.codecs.int_vector import PlainIntVectorCodec, create_sized_layout
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
-from io_ark.text import format_count
 
 Array = npt.NDArray[Any]
 
@@ -156,8 +155,7 @@ def _read_io(source: Source, binary: bool) -> NnetIo:
     at = source.tell()
     features = _matrix.read_body(source, binary)
     if features.shape[0] != len(indexes):
-        counts = f"{format_count(len(indexes), 'index', 'indexes')} for {format_count(features.shape[0], 'row')}"
-        source.fail(f"{counts} of features; the example is damaged", at)
+        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows of features; the example is damaged", at)
     expect_token(source, binary, b"</NnetIo>")
     return NnetIo(name, indexes, features)
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.models.eigen import compute_eigenvectors
-from io_ark.text import format_count
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
@@ -57,9 +56,7 @@ def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterato
     FormatError if the number of speakers differs from the number of vectors, or speakers cannot be compared.
     """
     if np.shape(speakers) != vectors.shape[:1]:
-        raise FormatError(
-            f"expected {format_count(len(vectors), 'speaker')}, not an array of shape {np.shape(speakers)}"
-        )
+        raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
     try:
         indices = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
     except TypeError:

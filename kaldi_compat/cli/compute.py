@@ -95,9 +95,7 @@ def make_spectral_program(name: str) -> Program:
 
 
 def compute_features(feature: FeatureType, options: ApplicationOptions, source: str, target: str) -> int:
-    """Compute the features of the audio table ``source``, and write the table ``target``.
-
-    Return the exit status: 0 if an utterance is written, otherwise 1.
+    """Compute features of the audio table ``source``, and write ``target``. Return 0 if an entry is written, else 1.
 
     Raises:
         OptionError: an option is invalid.

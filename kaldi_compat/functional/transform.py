@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.text import format_count
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import multiply_by_transpose, multiply_matrices
 from kaldi_compat.functional.array_api import Array, astype, concatenate, convert_like, full, get_namespace, to_float64
@@ -108,8 +107,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
         raise FeatureError("a transform must not be an empty matrix: check the file that it was read from")
     if columns not in (rows, rows + 1):
         raise FeatureError(
-            f"a transform with {format_count(columns, 'column')} cannot follow one with {format_count(rows, 'row')}: "
-            "check the order of the transforms"
+            f"a transform with {columns} columns cannot follow one with {rows} rows: check the order of the transforms"
         )
     xp = get_namespace(a)
     matrix = astype(b, a.dtype)
@@ -149,7 +147,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, the dimension of the transform")
     if columns not in (dim, dim + 1):
         raise FeatureError(
-            f"a transform of {dim} x {columns} is neither linear nor affine in {format_count(dim, 'dimension')}: "
+            f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions: "
             f"it needs {dim} or {dim + 1} columns"
         )
     extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)

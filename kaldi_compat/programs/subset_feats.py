@@ -43,10 +43,7 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the entries that a list includes or does not exclude, and return 0 if there are any, otherwise 1.
-
-    Without a list, copy the first ``options.n`` entries, and return 0 even for an empty table, as Kaldi does.
-    """
+    """Copy the first entries (status 0, as in Kaldi), or the entries that a list selects (status 1 without output)."""
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):

@@ -13,7 +13,6 @@ from io_ark.blocks import Wave
 from io_ark.codecs import pcm16
 from io_ark.streams import Access
 from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
-from io_ark.text import format_count
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
 from kaldi_compat.torch.data.annotations import Path
@@ -134,7 +133,7 @@ class _Recordings:
         self._loader = InEachProcess(Loader, "wave", access, folder=folder)
 
     def __repr__(self) -> str:
-        return f"{format_count(len(self._script), 'recording')} of {self._script.name}"
+        return f"{len(self._script)} recordings of {self._script.name}"
 
     def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
         """Return the first channel (samples,) of a random recording. Raise AudioError if the sampling rates differ."""
