@@ -148,7 +148,8 @@ def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     sample = inspect_audio(job)
     if not sample.inspected_count:
         return
-    note = f'<p class="note">Among {sample.inspected_count} utterances, evenly spread over the list.</p>'
+    utterances = format_count(sample.inspected_count, "utterance")
+    note = f'<p class="note">Among {utterances}, evenly spread over the list.</p>'
     anomalies = draw_table(sample.anomalies[:MAX_ANOMALIES]) + _describe_rest(len(sample.anomalies) - MAX_ANOMALIES)
     yield "Odd audio: silence, clipping, offset, rates", note + (anomalies or "<p>None was found.</p>")
     yield "Slowest to read", note + draw_bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")

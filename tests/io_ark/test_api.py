@@ -105,7 +105,7 @@ def test_errors_of_a_mapping_have_key_and_location(tmp_path: Path) -> None:
         table["a"]
     with pytest.raises(MissingKeyError):
         table["b"]
-    assert repr(table) == f"<{tmp_path}/a.scp: 1 keys>"
+    assert repr(table) == f"<{tmp_path}/a.scp: 1 key>"
     (tmp_path / "a.scp").write_text("a x\na y\n")
     with pytest.raises(OrderError):
         io_ark.load_scp(f"{tmp_path}/a.scp")
