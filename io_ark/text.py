@@ -59,6 +59,11 @@ def quote_value(value: object) -> str:
         return f"a {type(plain_value).__name__} with an integer that is too large to be shown"
 
 
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Format a count and a noun, such as ``1 entry`` or ``2 entries``. The default plural is ``noun + "s"``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def shorten(text: str) -> str:
     """Replace the middle of a string with an ellipsis if the string has more than 1,900 characters."""
     half_length = _MAX_MESSAGE_CHARACTERS // 2

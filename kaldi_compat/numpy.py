@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import Wave
-from io_ark.text import quote_value
+from io_ark.text import format_count, quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import SeedSource, compute_list_features, compute_row_features
@@ -199,7 +199,7 @@ class ArrayStream:
         self._chunks = ChunkStream(feature.plan)
 
     def __repr__(self) -> str:
-        return f"<ArrayStream of {self.feature!r}, {self._chunks.done} frames so far>"
+        return f"<ArrayStream of {self.feature!r}, {format_count(self._chunks.done, 'frame')} so far>"
 
     def reset(self) -> None:
         """Discard the audio received so far and begin a new utterance."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from io_ark.cli.describe import format_count, print_json
+from io_ark.cli.describe import print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, show_progress
 from io_ark.codecs.wave import TRUNCATED
@@ -21,7 +21,7 @@ from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 
 MAX_PROBLEMS = 100  # Largest number of problems of a table that are printed. --json prints all problems.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import io_ark
 from io_ark.cli import nemo
-from io_ark.cli.describe import describe_kind, format_count, print_json
+from io_ark.cli.describe import describe_kind, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import FORMATS, Settings, Write, WriteArray, find_format, is_manifest, refuse_unsupported_ending
 from io_ark.cli.lhotse_arrays import refuse_source_in_storage
@@ -26,6 +26,7 @@ from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileErro
 from io_ark.specifier import is_url, parse_wspecifier
 from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
+from io_ark.text import format_count
 
 
 def convert(arguments: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.cli.describe import format_count
 from io_ark.errors import ArkError, FormatError
+from io_ark.text import format_count
 
 Array = npt.NDArray[Any]
 _NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters that numbers, `nan` and `infinity` may have.
@@ -71,10 +71,8 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     """Yield the rows of ``lines``, a ``csv.reader``. Raise FormatError for a row without exactly ``length`` values."""
     for row in lines:
         if len(row) != length:
-            raise FormatError(
-                f"line {lines.line_num} has {format_count(len(row), 'value')} for {length} columns: correct the line",
-                file=str(path),
-            )
+            fault = f"line {lines.line_num} has {format_count(len(row), 'value')} instead of {length}"
+            raise FormatError(f"{fault}: correct the line", file=str(path))
         yield row
 
 

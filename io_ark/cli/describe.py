@@ -15,7 +15,7 @@ from io_ark.cli.entries import StoredEntry
 from io_ark.cli.terminal import color_text
 from io_ark.codecs.base import VALUE_KINDS
 from io_ark.codecs.wave import Wave, WaveInfo
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 
 # Control characters that json.dumps does not escape, but that may change the state of a terminal.
 _CONTROLS = re.compile("[\x7f-\x9f]")
@@ -29,11 +29,6 @@ def describe_kind(value: Any) -> str:
         name = {0: "scalar", 1: "vector", 2: "matrix"}.get(value.ndim, "array")
         return f"int {name}" if value.dtype.kind in "iu" else name
     return {"str": "token", "dict": "dictionary"}.get(type(value).__name__, type(value).__name__)
-
-
-def format_count(count: int, noun: str, plural: str = "") -> str:
-    """Format a count and a noun, such as ``1 entry`` or ``2 entries``. The default plural is ``noun + "s"``."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def format_shape(entry: StoredEntry) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import describe_kind, format_count, format_shape, print_json
+from io_ark.cli.describe import describe_kind, format_shape, print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, show_progress
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
 from io_ark.specifier import parse_rxfilename
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 
 Pair = tuple[str, StoredEntry | None, StoredEntry | None]
 MAX_SHOWN = 100  # Largest number of differing keys that are printed. --json prints all keys.

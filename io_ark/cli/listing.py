@@ -12,11 +12,11 @@ from itertools import islice
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import convert_entry, describe_fields, describe_value, format_count, format_entry, print_json
+from io_ark.cli.describe import convert_entry, describe_fields, describe_value, format_entry, print_json
 from io_ark.cli.entries import StoredEntry, find_entry, get_access, iterate_entries, parse_table
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 
 EDGE_ITEMS = 3  # Number of rows and columns that are printed at each edge of a large matrix.
 

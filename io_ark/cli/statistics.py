@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import format_count, print_json
+from io_ark.cli.describe import print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, show_progress
+from io_ark.text import format_count
 
 MAX_NAMED_COLUMNS = 10  # Largest number of columns that a line about NaN, infinite or constant values names.
 
@@ -148,7 +149,7 @@ def _print_statistics(name: str, statistics: Statistics) -> None:
         )
     for columns, moments in sorted(statistics.moments.items()):
         if len(statistics.moments) > 1:
-            print(f"  entries with {columns} columns:")
+            print(f"  entries with {format_count(columns, 'column')}:")
         print("  column         mean    deviation          min          max")
         for column, row in enumerate(zip(*moments.column_statistics, strict=True)):
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))

@@ -104,7 +104,7 @@ class Lda:
             raise FormatError("every speaker has only one vector: LDA needs a speaker with at least 2 vectors")
         if num_vectors < input_dim:
             raise FormatError(
-                f"LDA of {input_dim} dimensions needs at least {input_dim} vectors, not {num_vectors}: add vectors"
+                f"LDA of dimension {input_dim} needs at least {input_dim} vectors, not {num_vectors}: add vectors"
             )
         means = np.array([group.mean(axis=0) for group in groups])
         deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])

@@ -101,8 +101,7 @@ class PldaStatistics:
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
-                f"too few vectors to estimate PLDA: {self.num_vectors} of dimension {dim}; the number of vectors must "
-                "be larger than their dimension"
+                f"PLDA of dimension {dim} needs at least {dim + 1} vectors, not {self.num_vectors}: add vectors"
             )
         if self.num_speakers == 1:
             raise FormatError("all vectors are from one speaker: PLDA needs at least 2 speakers")

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 from io_ark.streams.system import pread, preadv
+from io_ark.text import format_count
 
 HEADER_WINDOW = 512  # Bytes to read after a jump if a large array, which is read separately, is likely.
 SMALL_WINDOW = 4096  # Bytes to read first if small objects are likely.
@@ -324,12 +325,13 @@ class Source:
         if remaining is not None and count > remaining:
             self._raise_truncated(count, remaining)
 
-    def _raise_truncated(self, size: int, available: int) -> NoReturn:
-        """Raise TruncatedError because only ``available`` of ``size`` bytes can be read."""
+    def _raise_truncated(self, size: int, available: int, offset: int | None = None) -> NoReturn:
+        """Raise TruncatedError because only ``available`` of ``size`` bytes can be read at ``offset`` (None: here)."""
         raise TruncatedError(
-            f"ends too early: expected {size} more bytes, but only {available} are available",
+            f"ends too early: expected {format_count(size, 'more byte')}, but only {available} "
+            f"{'is' if available == 1 else 'are'} available",
             file=self.name,
-            offset=self.tell(),
+            offset=self.tell() if offset is None else offset,
         )
 
     def _fill(self, count: int) -> bool:
@@ -523,8 +525,7 @@ class FileSource(StreamSource):
         """
         data = self._pread(size, offset)
         if len(data) < size:
-            raise TruncatedError(f"ends too early: expected {size} more bytes, but only {len(data)} are "
-                                 "available", file=self.name, offset=offset)  # fmt: skip
+            self._raise_truncated(size, len(data), offset)
         return data
 
     def _pread(self, size: int, offset: int) -> bytes:

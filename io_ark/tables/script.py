@@ -26,6 +26,7 @@ from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
+from io_ark.text import format_count
 
 _TAIL_BYTES = 1 << 16  # Number of bytes that are searched at once for blank lines at the end of a file.
 # Minimum bytes of a file that is mapped, which takes no memory. A smaller file is read, because its lines then stay
@@ -99,7 +100,7 @@ class LineSplitter:
 
 
 def _warn_of_blank_lines(name: str, count: int) -> None:
-    logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
+    logger.warning("%s: skipped %s at the end", name, format_count(count, "blank line"))
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
@@ -508,16 +509,14 @@ class ScriptTable(Mapping[str, Value]):
         return key in self._script
 
     def __repr__(self) -> str:
-        return f"<{self._script.name}: {len(self)} key{'s' * (len(self) != 1)}>"
+        return f"<{self._script.name}: {format_count(len(self), 'key')}>"
 
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, format_html_table
 
         rows = [self._script.get_line(line) for line in range(min(FIRST, len(self)))]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return format_html_table(
-            f"{self._script.name}: {len(self)} key{'s' * (len(self) != 1)}", rows, ("key", "value"), more
-        )
+        return format_html_table(f"{self._script.name}: {format_count(len(self), 'key')}", rows, ("key", "value"), more)
 
 
 def _reopen_script(path: str, size: int, modified_ns: int, empty: bool) -> Script:

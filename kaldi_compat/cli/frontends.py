@@ -207,7 +207,7 @@ def show_warnings_in_one_line() -> Iterator[None]:
 
 
 def report_error(error: Exception) -> int:
-    """Print an error, and return its exit status. An OSError without a file name (standard output) is raised again."""
+    """Print an error. Return 2 for an OptionError, else 255. An OSError of standard output is raised again."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

@@ -24,8 +24,8 @@ Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.
 def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
     """Combine the entries of tables by key, write the results to the table ``target``, and return the exit status.
 
-    The keys are the keys of the table ``source``, and ``others`` are the other tables. ``combine`` combines the objects
-    of a block of entries (see :data:`Combine`), which have the kind ``kind``.
+    The status is 0 if there is a result, otherwise 255. The keys are the keys of the table ``source``, and ``others``
+    are the other tables. ``combine`` combines the objects of kind ``kind`` of a block of entries (see :data:`Combine`).
     """
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)

@@ -233,9 +233,10 @@ def open_closed_streams() -> None:
 
 
 def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> int:
-    """Call ``run``, which prints, and return its exit status, or an error's status if printing fails.
+    """Call ``run``, which prints to standard output, and return its exit status.
 
-    ``name`` is the name of the program in the error message.
+    If printing fails, return 141 for a pipe without a reader. Otherwise, print an error for the program ``name`` to
+    standard error, and return 255.
     """
     reason = "it is closed"
     try:

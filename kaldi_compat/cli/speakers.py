@@ -11,7 +11,7 @@ import numpy as np
 from io_ark.codecs.text_format import format_row
 from io_ark.streams import open_input, open_output
 from io_ark.tables.overwriting import refuse_overwriting
-from io_ark.text import split_words
+from io_ark.text import format_count, split_words
 from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Vector
@@ -61,7 +61,7 @@ def require_usable_vector(key: str, vector: Vector, dim: int, owner: str) -> Non
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
         raise FeatureError(
-            f"{key}: the vector has {len(vector)} dimension{'s' * (len(vector) != 1)}, but {owner} {dim}: extract all "
+            f"{key}: the vector has {format_count(len(vector), 'dimension')}, but {owner} {dim}: extract all "
             "vectors with one model"
         )
     if not np.isfinite(vector).all():

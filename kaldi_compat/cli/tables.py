@@ -32,21 +32,21 @@ class Tables(ExitStack):
     """
 
     def read(
-        self, kind: Kind, rspecifier: str, is_needed: Callable[[str], bool] | None = None, size: int = BLOCK_BYTES
+        self, kind: Kind, rspecifier: str, is_needed: Callable[[str], bool] | None = None, min_bytes: int = BLOCK_BYTES
     ) -> Iterator[Any]:
-        """Open a table and return an iterator over its blocks. A script file's objects are read on demand.
+        """Open a table, and return an iterator that reads its blocks on demand.
 
         Args:
             kind: type of the objects.
             rspecifier: name of the table.
-            is_needed: function of a key that returns False if the object is not needed. A script file's objects that
-                are not needed are not read, and have the value None. If None, all objects are needed.
-            size: size in bytes of the blocks of a script file with ``is_needed``. Use 0, for blocks of one entry, if
-                ``is_needed`` looks up keys.
+            is_needed: function of a key that returns False if the object is not needed. Such objects of a script file
+                are not read, and have the value None. For archives, the function is never called.
+            min_bytes: minimum size in bytes of a block of a script file if ``is_needed`` is given. Use 0, for blocks of
+                one entry, if ``is_needed`` looks up keys in another table, so that both tables are read in step.
         """
         reader = self.enter_context(io_ark.SequentialReader[Any](rspecifier, kind=kind))
         if is_needed is not None and parse_rspecifier(rspecifier).kind == "scp":
-            return _read_needed_blocks(reader, is_needed, size)
+            return _read_needed_blocks(reader, is_needed, min_bytes)
         return reader.blocks()
 
     def open_lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:

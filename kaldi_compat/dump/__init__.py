@@ -33,6 +33,8 @@ def dump(
 ) -> Outcome:
     """Compute the features of a whole data directory, as ``kaldi-compat dump`` does, and write them to archives.
 
+    Also write script files such as feats.scp to the data directory, and print messages to standard error.
+
     Args:
         data: data directory with wav.scp, and optionally segments.
         extractor: a feature such as "fbank", a preset such as "zipformer", ``"package.module:name"``,
@@ -49,7 +51,8 @@ def dump(
         have features. ``failures`` lists pairs of key and reason, and ``seconds`` is the duration of the audio.
 
     Raises:
-        DumpError: the job cannot be started, or cannot continue.
+        DumpError: an input is missing or invalid, an output cannot be written, another dump uses the same directories,
+            the extractor cannot be called, or more utterances fail than ``max_failures`` allows.
         OptionError: an option is unknown or has an invalid value.
 
     >>> import tempfile, numpy as np, io_ark, kaldi_compat

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 from kaldi_compat.cli.command_line import CommonOptions
 from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 from kaldi_compat.dump.arguments import is_feature, list_flags, parse_arguments
@@ -78,10 +78,11 @@ INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line of ``kaldi-compat`` and return the exit status.
+    """Run a command line of ``kaldi-compat``, by default the command line of this process, and return the exit status.
 
-    Without ``argv``, run the command line of this process, and end the process with the status, except under a
-    debugger. With ``argv``, restore the signal handlers afterwards.
+    The status is 0 for success, 1 if fewer than 95% of the utterances have features, 2 for an invalid command line, 130
+    after an interruption, 141 if the reader of the output has closed its pipe, and 255 for other errors. Without
+    ``argv``, end the process with the status, except under a debugger. With ``argv``, restore the signal handlers.
     """
     if argv is None:
         open_closed_streams()
@@ -142,7 +143,7 @@ class Deadline:
         threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
 
     def _wait(self, seconds: float, call: Callable[[], object]) -> None:
-        """Wait for :meth:`start` and then ``seconds`` more. Call the function unless the call was canceled."""
+        """Wait for :meth:`start`, and then for ``seconds``. Run ``call`` unless :meth:`cancel` has been called."""
         if hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # The main thread must receive the signals.
         started = b""  # The byte that start() writes. It is empty if cancel() has closed the pipe without a start.
@@ -153,11 +154,11 @@ class Deadline:
             call()
 
     def start(self) -> None:
-        """Start the time limit. The function is called when the time has elapsed, unless the call is canceled."""
+        """Start the time limit. The function is called after ``seconds``, unless :meth:`cancel` is called before."""
         os.write(self._writing_end, b".")
 
     def cancel(self) -> None:
-        """Cancel the call, and close the pipe."""
+        """Cancel the call of the function, and end the thread."""
         self._canceled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing_end)
@@ -194,7 +195,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message after "kaldi-compat: " to standard error. Ignore closed streams. Return ``status``."""
+    """Print "kaldi-compat: " and a message to standard error, and return ``status``. A closed stream is ignored."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spell_options.get()(message))}", file=sys.stderr, flush=True)
     return status
@@ -258,13 +259,14 @@ def spell_options_as_keywords() -> Iterator[None]:
 
 
 def run_dump(job: Job) -> Outcome:
-    """Run or resume a job, and return its outcome.
+    """Run or resume a job, print its progress and summary, and return its outcome.
 
     While archives of other parts of the job are missing, only ``utterances`` of the outcome is set. It is the number of
     utterances with features in the complete archives of all parts.
 
     Raises:
-        DumpError: the job cannot be run or resumed, or an output in the format of ``--format`` is incomplete.
+        DumpError: an input or the plan to resume is invalid, an output cannot be written, another dump uses the same
+            directories, too many utterances fail, or an output in the format of ``--format`` is incomplete.
         OptionError: a configuration file or the command line has an invalid option.
     """
     confs = _check_job(job)  # Invalid options and inputs are refused before any file is changed.
@@ -332,7 +334,7 @@ def _check_job(job: Job) -> dict[str, str]:
 
 
 def _write_missing_archives(job: Job, plan: DumpPlan, shards: Sequence[Shard]) -> Monitor:
-    """Write the archives of ``shards`` that are not complete yet, and return the monitor, which has the figures."""
+    """Write the archives of ``shards`` that are not complete yet. Return the monitor with the counts of utterances."""
     complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
     missing_shards = [shard for shard in shards if shard.number not in complete_before]
     prepare_archives(job.layout, plan.trial, [shard.number for shard in missing_shards])
@@ -366,12 +368,12 @@ def _announce_end_of_part(job: Job, remaining_count: int, failed_shards: list[in
     if failed_shards:
         log = job.layout.get_file_of_archive(failed_shards[0], "log")
         more_count = len(failed_shards) - 1
-        more_logs = f" and {more_count} more log{'s' * (more_count > 1)}" if more_count else ""
+        more_logs = f" and {format_count(more_count, 'more log')}" if more_count else ""
         _say(f"the failed utterances of this part are listed in {log}{more_logs}")
 
 
 def _choose_runner(job: Job) -> Any:
-    """Return the function that computes the missing archives, in processes of this machine or on a Ray cluster."""
+    """Return the function that writes the missing archives, on this machine or on a Ray cluster."""
     if job.options.runner == "local":
         return write_archives_locally
     from kaldi_compat.dump.ray_runner import write_archives_on_ray
@@ -398,6 +400,7 @@ def make_speed_job(job: Job) -> Job:
 
 
 def _follows_plan(job: Job) -> bool:
+    """Return True if the options ask to resume a job or to run a part of it, and its plan exists."""
     return (job.options.resumes or bool(job.options.shard)) and job.layout.plan.exists()
 
 
@@ -435,7 +438,8 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Lock the dump for the ``with`` block, write or read its plan, and yield the plan.
 
-    During the block, only other parts of the job can run. The temporary files of killed dumps are removed first.
+    During the block, only other parts of the job can run. The temporary files of killed dumps are removed first. For a
+    new plan, the outputs of an earlier dump are removed or moved (see :func:`prepare_directories`).
     ``new_plan`` is the plan to write, or None to read the existing plan. If another part of the job has written a plan
     in the meantime, that plan is read instead.
     """
@@ -445,7 +449,7 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     descriptor = lock_dump(layout.lock, layout.plan if is_part else None)
     try:
         if removed_count := remove_all_unfinished_files(job):
-            _say(f"removed {removed_count} unfinished file{'s' * (removed_count > 1)} that killed dumps left")
+            _say(f"removed {format_count(removed_count, 'unfinished file')} that killed dumps left")
         if new_plan is None or _follows_plan(job):
             plan = read_resumed_plan(job)
             _say_unused_shard_size(job.options, plan)
@@ -488,11 +492,11 @@ def read_resumed_plan(job: Job) -> DumpPlan:
 
 
 def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
-    """Print a message if ``--shard-utterances`` requires a number of archives that differs from the plan's."""
+    """Print a message if ``--shard-utterances`` would give a different number of archives than the plan has."""
     size = options.shard_utterances
     if size and -(-plan.count // size) != len(plan.shards):
         max_count = max(shard.count for shard in plan.shards)
-        archives = f"{len(plan.shards)} archives of up to {format_utterances(max_count)}"
+        archives = f"{format_count(len(plan.shards), 'archive')} of up to {format_count(max_count, 'utterance')}"
         _say(f"--shard-utterances={size} has no effect on the existing plan, which has {archives}")
 
 
@@ -501,7 +505,7 @@ def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, "
-        f"{len(outcome.failures)} failure{'s' * (len(outcome.failures) != 1)}",
+        f"{format_count(len(outcome.failures), 'failure')}",
         f"this run: {monitor.summarize(outcome.bound)}",
     ]
     if peak := outcome.work.get("peak_device_memory"):
@@ -510,21 +514,16 @@ def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         lines.append("pitch was tracked on the CPU, because it cannot be tracked on a GPU")
     for name, text in NOTES.items():
         if count := int(outcome.work.get(name, 0)):
-            lines.append(f"{format_utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
+            lines.append(f"{format_count(count, 'utterance')} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
     reasons = group_by_reason(outcome.failures)
     first_failures = [(len(group), *group[0]) for _, group in reasons[:MAX_REASONS]]
-    lines += [f"  {format_utterances(count)}: {reason} (first: {key})" for count, key, reason in first_failures]
+    lines += [f"  {format_count(count, 'utterance')}: {reason} (first: {key})" for count, key, reason in first_failures]
     if any(reason.endswith(MISSING_FILE) and not reason.startswith("/") for _, _, reason in first_failures):
         lines.append(f"relative file names in {SCRIPT} are relative to the working directory, {os.getcwd()}")
     if (more_count := len(reasons) - MAX_REASONS) > 0:
-        lines.append(f"  and {more_count} more reason{'s' * (more_count > 1)}")
+        lines.append(f"  and {format_count(more_count, 'more reason')}")
     if outcome.failures:
         lines.append(f"the failed utterances are listed in {job.layout.failures}")
     for line in lines:
         _say(line)
-
-
-def format_utterances(count: int) -> str:
-    """Format a number of utterances, such as "1 utterance" or "2 utterances"."""
-    return f"{count} utterance{'' if count == 1 else 's'}"

@@ -48,7 +48,7 @@ def parse_devices(text: str) -> list[str]:
 def prepare_device(device: str, max_memory: float) -> None:
     """Make a GPU the current device, and limit the number of its cached cuFFT plans. Do nothing for the CPU.
 
-    ``max_memory`` is the GPU memory in GiB that this process may use; 0 is no limit.
+    ``max_memory`` is the GPU memory in GiB that this process may use, or 0 for no limit.
     """
     if device == CPU:
         return

@@ -15,7 +15,7 @@ import numpy as np
 import io_ark
 from io_ark.codecs import codec
 from io_ark.data_dir import decode_key
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import encode_name, make_directory, open_whole_file, read_in_chunks, write_whole_file
 from kaldi_compat.dump.inputs import UTT2SPK
@@ -313,7 +313,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         _write_table(job.layout, "cmvn", "double-matrix", sum_speakers())
     warnings = []
     if nonfinite_speakers:
-        speakers = f"{len(nonfinite_speakers)} speaker{'s' * (len(nonfinite_speakers) > 1)}"
+        speakers = format_count(len(nonfinite_speakers), "speaker")
         warnings.append(f"the CMVN statistics of {speakers} have NaN or infinities (first: {nonfinite_speakers[0]})")
     if OVERALL in job.options.cmvn_levels and total is not None:
         with open_whole_file(job.layout.data / CMVN_ARCHIVE) as file:

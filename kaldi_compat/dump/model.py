@@ -16,6 +16,7 @@ import numpy as np
 from io_ark.blocks import create_block
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
+from io_ark.text import format_count
 from kaldi_compat.dump.call_record import CallRecord, record_calls
 from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
@@ -169,7 +170,7 @@ class DeviceExtractor:
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
                     raise ValueError(
-                        f"returned {value.shape[1]} columns, but the centroids of --kmeans have "
+                        f"returned {format_count(value.shape[1], 'column')}, but the centroids of --kmeans have "
                         f"{self.centroids.shape[1]}: compute the centroids from outputs of this model and layer"
                     )
                 # The centroid c closest to a row x minimizes |c|^2 / 2 - x c, since |x|^2 is the same for all.
@@ -379,7 +380,7 @@ def _describe_difference(
         for batch_output, single_output in zip(batch_outputs, single_outputs, strict=True):
             for name, value in single_output.items():
                 if batch_output[name].shape != value.shape:
-                    return f"gives {len(batch_output[name])} rows instead of {len(value)}"
+                    return f"gives {format_count(len(batch_output[name]), 'row')} instead of {len(value)}"
                 if value.dtype == np.int32:
                     differences.append(float((batch_output[name] != value).any()))
                 else:
@@ -432,11 +433,11 @@ def check_arrays(
             raise ValueError(f"{name} is empty, perhaps because the audio is too short: remove the utterance")
         if columns and value.shape[-1] != columns:
             raise ValueError(
-                f"{name} has {value.shape[-1]} columns, but had {columns} in the trial call with noise: "
-                "return the same number of columns for all audio"
+                f"{name} has {format_count(value.shape[-1], 'column')}, but had {columns} in the trial call with "
+                "noise: return the same number of columns for all audio"
             )
         if not value.size:
-            raise ValueError(f"{name} has {len(value)} rows without columns: return one column or more")
+            raise ValueError(f"{name} has {format_count(len(value), 'row')} without columns: return one column or more")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities: {nonfinite_remedy}")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
@@ -470,7 +471,7 @@ def _check_digests(digests: Mapping[str, str], planned_digests: Mapping[str, str
     if changes := sorted(part for part in parts if digests.get(part) != planned_digests.get(part)):
         other_count = len(changes) - 1
         verb = "do" if other_count > 1 else "does"
-        more = f" (as {verb} {other_count} other part{'s' * (other_count > 1)})" if other_count else ""
+        more = f" (as {verb} {format_count(other_count, 'other part')})" if other_count else ""
         if is_new:
             raise PlanError(
                 f"{changes[0]} of {name} differs from process to process{more}: load it from a file, call "
@@ -621,8 +622,8 @@ class ExtractorComputer:
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                fault = f"returned {rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
-                raise ValueError(f"{fault}: correct frame_shift of the extractor")
+                fault = f"returned {format_count(rows, 'row')}, but the declared frame shift of {shift:g} s requires"
+                raise ValueError(f"{fault} {expected:.0f}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
         """Yield the features of each output of an utterance. Convert codes to float32, in which archives store them."""

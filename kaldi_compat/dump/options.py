@@ -237,7 +237,7 @@ class Layout:
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the script file that lists the entries of :meth:`get_archive` with the same arguments."""
+        """Return the path of the script file of the archive that :meth:`get_archive` returns for the same arguments."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TextIO
 
-from io_ark.text import escape
+from io_ark.text import escape, format_count
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.write import Counts, Manifest
 
@@ -94,7 +94,7 @@ class Monitor:
         self._show_progress()
         if 0 <= self.max_failures < (failed_count := self.totals[2]):
             raise DumpError(
-                f"{failed_count} utterance{'s' * (failed_count != 1)} failed, and --max-failures is "
+                f"{format_count(failed_count, 'utterance')} failed, and --max-failures is "
                 f"{self.max_failures}: see the .log files in the log directory for the reasons"
             )
 
@@ -156,7 +156,8 @@ class Monitor:
         """Print a line with the number of finished utterances and :meth:`describe`."""
         self._last_line_time = time.monotonic()
         with contextlib.suppress(OSError):  # A pipe may have lost its reader, which must not stop the job.
-            print(f"{self.totals[0]} of {self.total} utterances, {self.describe()}", file=self.stream, flush=True)
+            total = format_count(self.total, "utterance")
+            print(f"{self.totals[0]} of {total}, {self.describe()}", file=self.stream, flush=True)
 
 
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:

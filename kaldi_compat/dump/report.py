@@ -17,7 +17,7 @@ import numpy as np
 
 import io_ark
 from io_ark.errors import ArkError, hide_secrets
-from io_ark.text import escape_controls
+from io_ark.text import escape_controls, format_count
 from kaldi_compat import __version__
 from kaldi_compat.dump.errors import group_by_reason
 from kaldi_compat.dump.files import write_whole_file
@@ -30,9 +30,9 @@ from kaldi_compat.dump.report_charts import draw_bars, draw_curve, draw_features
 from kaldi_compat.dump.write import DURATIONS
 from kaldi_compat.functional.cmvn import compute_mean_and_variance
 
-# Limits of the page, in this order: pictures of an output, bins of a histogram, listed failures, listed anomalies,
-# frames in a picture, listed longest utterances, and listed shortest utterances.
-MAX_PICTURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES, MAX_EXTREMES = 4, 30, 1000, 50, 1200, 3
+# Limits of the page, in this order: figures of an output, bins of a histogram, listed failures, listed anomalies,
+# frames in a figure, listed longest utterances, and listed shortest utterances.
+MAX_FIGURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES, MAX_EXTREMES = 4, 30, 1000, 50, 1200, 3
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -113,7 +113,7 @@ def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) 
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
         chart = draw_curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
         yield "Mean and standard deviation of each dimension", chart
-    yield "Some utterances", "\n".join(draw_pictures(job, plan))
+    yield "Some utterances", "\n".join(draw_figures(job, plan))
     conf_files = {name: str(path) for name, path in job.conf_paths.items() if path}
     yield "Options", draw_table([(name, str(value)) for name, value in (asdict(job.options) | conf_files).items()])
     for name, text in plan.settings["confs"].items():
@@ -148,7 +148,8 @@ def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     sample = inspect_audio(job)
     if not sample.inspected_count:
         return
-    note = f'<p class="note">Among {sample.inspected_count} utterances, evenly spread over the list.</p>'
+    utterances = format_count(sample.inspected_count, "utterance")
+    note = f'<p class="note">Among {utterances}, evenly spread over the list.</p>'
     anomalies = draw_table(sample.anomalies[:MAX_ANOMALIES]) + _describe_rest(len(sample.anomalies) - MAX_ANOMALIES)
     yield "Odd audio: silence, clipping, offset, rates", note + (anomalies or "<p>None was found.</p>")
     yield "Slowest to read", note + draw_bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
@@ -170,30 +171,30 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
                 yield key.decode("utf-8", "surrogateescape"), float(seconds)
 
 
-def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
-    """Yield HTML figures of up to MAX_PICTURES utterances for each output: images of matrices, curves of vectors."""
+def draw_figures(job: Job, plan: DumpPlan) -> Iterable[str]:
+    """Yield HTML figures of up to MAX_FIGURES utterances of each output. A matrix is an image, and a vector a curve."""
     for output in plan.trial.outputs:
         yield from _draw_output(job, output, float(get_frame_shift(plan) or 0.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of up to MAX_PICTURES arrays, evenly spread over the list. Empty matrices have no figure.
+    """Yield figures of up to MAX_FIGURES arrays, evenly spread over the list. Empty matrices have no figure.
 
     If an array cannot be read, end with an error message. ``shift`` is the frame shift in seconds; 0 if unknown.
     """
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
-        for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_PICTURES, len(keys))).astype(int)]:
+        for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_FIGURES, len(keys))).astype(int)]:
             array = np.asarray(features[key])
             if array.ndim == 1:
                 chart = draw_curve(np.arange(len(array)), [("", array)], ("index", f"value of {output}"))
-                caption = f"{_escape(key)}: {output}, {len(array)} numbers"
+                caption = f"{_escape(key)}: {output}, {format_count(len(array), 'number')}"
                 yield f"<figure>{chart}<figcaption>{caption}</figcaption></figure>"
             elif array.size:
                 chart = draw_features(array[:MAX_FRAMES], shift, "dimension", f"features of {escape_controls(key)}")
                 limit = f", the first {MAX_FRAMES} frames" if len(array) > MAX_FRAMES else ""
-                caption = f"{_escape(key)}: {array.shape[0]} frames x {array.shape[1]}{limit}"
+                caption = f"{_escape(key)}: {format_count(array.shape[0], 'frame')} x {array.shape[1]}{limit}"
                 yield f"<figure>{chart}<figcaption>{caption}</figcaption></figure>"
     except ArkError as error:
         yield f"<p>{html.escape(str(error))}</p>"

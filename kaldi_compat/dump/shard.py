@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from io_ark.tables import Script
-from io_ark.text import escape_controls
+from io_ark.text import escape_controls, format_count
 from kaldi_compat.cli.in_process import run_commands_in_process
 from kaldi_compat.cli.log import LOGGERS, make_command_handler
 from kaldi_compat.cli.memory import keep_freed_memory
@@ -115,8 +115,8 @@ class ShardRunner:
                 pending_write.result()
         if writer.processed_count != shard.count:
             raise DumpError(
-                f"archive {shard.number} has {writer.processed_count} of its {shard.count} utterances: check whether "
-                f"{self.job.layout.data / self.plan.listing} has changed during the dump"
+                f"archive {shard.number} has {writer.processed_count} of {format_count(shard.count, 'utterance')}: "
+                f"check whether {self.job.layout.data / self.plan.listing} has changed during the dump"
             )
         self.inputs.check()
         work = {"wall": time.perf_counter() - start, "read": read_clock.busy / self.job.options.readers}

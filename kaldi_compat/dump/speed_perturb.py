@@ -49,24 +49,25 @@ def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
 
 
 def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> None:
-    """Make the data directory ``target`` with the utterances of ``source`` at the speeds ``factors``.
+    """Make the data directory ``target`` with a copy of each utterance of ``source`` at each speed.
 
-    As with ``utils/perturb_data_dir_speed_3way.sh``, utterances, speakers and recordings get the prefix
-    ``sp<factor>-``, except for a factor of 1, and commands in ``wav.scp`` change the audio. Data files of the target
-    that are replaced are first copied into its ``.backup``.
+    ``factors`` are decimal numbers as strings, such as "0.9", because they become part of names. As with
+    ``utils/perturb_data_dir_speed_3way.sh``, utterances, speakers and recordings get the prefix ``sp<factor>-``, except
+    for a factor of 1, and commands in ``wav.scp`` change the audio. Data files of the target that are replaced are
+    first copied into its ``.backup``. Warnings about lost utterances are printed to standard error.
 
     Raises:
-        DumpError: source and target are the same, the source lacks ``wav.scp`` or ``utt2spk``, or has a line that
-            Kaldi's script misreads, or the target has features.
-        DataDirError: the target contains the source, or another line of the source is invalid.
+        DumpError: ``source`` and ``target`` are the same directory, or ``target`` has a ``feats.scp``. Or ``source``
+            lacks ``wav.scp`` or ``utt2spk``, or has a line with too few words or an invalid time.
+        DataDirError: ``target`` contains ``source``, or a file of ``source`` has a line that is invalid in another way.
     """
     if source.resolve() == target.resolve():
-        raise DumpError(f"--speed-dir must be another directory than {source}: choose a new directory")
+        raise DumpError(f"--speed-dir must differ from the source directory {source}: choose a different directory")
     for name in ("wav.scp", "utt2spk"):
         if not (source / name).is_file():
             raise DumpError(f"{source / name} is missing: create the file, which speed perturbation needs")
     if (target / "feats.scp").exists():
-        raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
+        raise DumpError(f"{target} already has features: delete {target / 'feats.scp'} to make the directory again")
     printer = Printer("speeds", _warn_of_loss, as_script=False)
     refuse_target(str(target), str(source))
     _check_lines(source)

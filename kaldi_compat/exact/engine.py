@@ -180,7 +180,7 @@ def select_implementation(plan: Plan) -> ModuleType:
 def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
     """Return a function that computes the features of frames in a buffer, for repeated calls.
 
-    Its parameters are those of :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`.
+    For the parameters of the function, see :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`.
     """
     return compiled.ChunkCall(plan) if select_implementation(plan) is compiled else partial(_compute_chunk, plan)
 

@@ -57,7 +57,7 @@ class VtlnWarp:
     factor: np.float32  # VTLN warp factor.
 
     def __call__(self, frequency: Floats) -> Floats:
-        """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies outside of ``low`` to ``high`` stay unchanged.
+        """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies below ``low`` or above ``high`` stay unchanged.
 
         Raises:
             OptionError: an inflection point does not lie between ``low`` and ``high``.

@@ -158,7 +158,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
 def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
     """Return the mel filters of a feature for a VTLN factor, as a table. The factor 1 means no warp.
 
-    Raise the errors of :func:`~kaldi_compat.exact.mel.compute_mel_banks`.
+    Raise OptionError if Kaldi refuses the edges, the factor or the cutoffs, or if a mel bin has no FFT bin.
     """
     banks = compute_mel_banks(options, vtln_warp)
     return make_mel_table(banks.weights, tables.compute_equal_loudness(banks.centers))

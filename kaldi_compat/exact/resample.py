@@ -42,7 +42,7 @@ class Filters:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """The filters as a structure for the C library, which stores the weights of all filters one after another."""
+        """The filters as a structure for the C library. It stores the weights of all filters one after another."""
         taps = np.array(list(map(len, self.weights)))
         return native.get_structure("resampling_filters")(
             phases=len(taps),
@@ -129,7 +129,7 @@ def divide_rounding_up(count: Any, divisor: int) -> Any:
     return (count + divisor - 1) // divisor
 
 
-def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
+def check_resampling(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
     """Raise OptionError if a parameter of :func:`resample_linearly` is invalid, or the filters would be too large."""
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
@@ -162,7 +162,7 @@ def resample_linearly(
     Raises:
         OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
     """
-    check_rates(rate_in, rate_out, cutoff, num_zeros)
+    check_resampling(rate_in, rate_out, cutoff, num_zeros)
     filters = make_resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
     return resample_chunk(samples, filters, (0, count_resampled(len(samples), rate_in, rate_out)))
 

@@ -151,7 +151,7 @@ class ArrayHistory:
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
         """Append a chunk of ``length`` samples, an array or a list, and return its copy in the buffer, (length,).
 
-        Raise the errors of :func:`pack_floats` for a list.
+        For a list, raise struct.error if an item is not a number, or OverflowError if it is too large for float32.
         """
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)

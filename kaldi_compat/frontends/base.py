@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from io_ark.text import format_count
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.frontends.audio import has_short_row
 from kaldi_compat.frontends.names import PresetName
@@ -150,8 +151,8 @@ def load_preset(
     columns = count_columns(result.options, result.steps[:step_index])
     if model_statistics.shift.ndim and len(model_statistics.shift) != columns:
         raise FeatureError(
-            f"the statistics have {len(model_statistics.shift)} columns, but the preset {result.name!r} applies "
-            f"statistics to features of {columns} columns: pass the statistics of the same model"
+            f"the statistics have {format_count(len(model_statistics.shift), 'column')}, but the features of the "
+            f"preset {result.name!r} have {columns} at this step: pass the statistics of the same model"
         )
     return result, model_statistics
 

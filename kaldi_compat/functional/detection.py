@@ -58,7 +58,8 @@ def min_dcf(
         c_fa: cost of an accepted nontarget trial, above 0.
 
     Raises:
-        OptionError: see :func:`eer`, or a cost or the probability is out of range.
+        OptionError: the shapes differ, a score or a label is invalid, all trials are of one kind, or a cost or the
+            probability is out of range.
 
     >>> from kaldi_compat import min_dcf
     >>> min_dcf([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], [1, 1, 1, 0, 0, 0], p_target=0.5)

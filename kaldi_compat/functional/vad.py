@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.text import format_count
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import compute_plain_sum
 from kaldi_compat.functional.array_api import (
@@ -120,8 +121,8 @@ def select_voiced(features: Array, voiced: Array) -> Array:
     """
     if len(features) != len(voiced):
         raise FeatureError(
-            f"the features have {len(features)} frames, but the voice activity has {len(voiced)}: compute both from "
-            "the same audio"
+            f"the features have {format_count(len(features), 'frame')}, but the voice activity has {len(voiced)}: "
+            "compute both from the same audio"
         )
     if not bool(((voiced == 0) | (voiced == 1)).all()):
         raise FeatureError("voice activity must be 0 or 1 for each frame: convert it, or compute it with compute_vad")

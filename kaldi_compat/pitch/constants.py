@@ -72,7 +72,7 @@ class PitchConstants:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """The constants as a structure for the C library, which stores the weights of all states one after another."""
+        """The constants as a structure for the C library. It stores the weights of all states one after another."""
         weights = np.concatenate([self.get_state_weights(state) for state in range(self.states)])
         state_starts = np.cumsum(self.columns, dtype=np.int64) - self.columns
         return native.get_structure("pitch_plan")(self, offset=state_starts, weights=weights)

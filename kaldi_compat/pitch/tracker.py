@@ -143,7 +143,7 @@ def track_pitches(
         Pairs of a key and normalized correlation and pitch in Hz (frames, 2), in the order of ``utterances``.
 
     Raises:
-        AudioError: see :func:`track_pitch`.
+        AudioError: audio has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
     """
     options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]

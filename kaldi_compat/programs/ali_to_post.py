@@ -18,7 +18,7 @@ e.g.:  ali-to-post ark:1.ali ark:1.post
 
 @program("ali-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Convert a table of alignments to posteriors, and return the exit status."""
+    """Convert a table of alignments to posteriors. The exit status is 0 if an utterance is written, otherwise 1."""
     counts = convert_table(make_posteriors, "int-vector", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status

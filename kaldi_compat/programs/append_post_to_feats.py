@@ -23,7 +23,7 @@ e.g.:  append-post-to-feats --post-dim=50 ark:input.ark scp:post.scp ark:output.
 
 @program("append-post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -> int:
-    """Append posteriors to a table or a file of features, and return the exit status."""
+    """Append posteriors to a table or file of features. Return 255 for a table without output, otherwise 0."""
     require_post_dim(options)
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):

@@ -26,7 +26,7 @@ EMPTY_ENTRY, EMPTY_FILE = "Empty feature matrix for utterance {}", "the feature 
 
 @program("append-vector-to-feats", USAGE, FileOptions)
 def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
-    """Append vectors to a table or a file of features, and return the exit status."""
+    """Append vectors to a table or file of features. Return 255 for a table without output, otherwise 0."""
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
         convert_file(

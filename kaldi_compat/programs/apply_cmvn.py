@@ -41,7 +41,7 @@ class Options(CmvnOptions):
 
 @program("apply-cmvn", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table of features (with --norm-means=false, copy it unchanged), and return the exit status."""
+    """Normalize a table of features, or copy it with --norm-means=false. Return 0 if an entry is written, else 1."""
     if not options.norm_means:
         counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)

@@ -37,7 +37,7 @@ class Options(OnlineCmvnOptions):
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table of features, utterance by utterance or speaker by speaker, and return the exit status."""
+    """Normalize a table of features by utterance or by speaker. Return 0 if an utterance is written, otherwise 1."""
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     num_frames = 0
     check = FiniteCheck()

@@ -24,7 +24,7 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 
 @program("apply-cmvn-sliding", USAGE, SlidingCmvnOptions)
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
-    """Normalize a table of features by sliding windows, and return the exit status."""
+    """Normalize a table of features by sliding windows. Return 0 if an utterance is written, otherwise 1."""
     check = FiniteCheck()
 
     def normalize_features(block: ArrayBlock) -> ArrayBlock:

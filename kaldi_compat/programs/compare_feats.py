@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
+from io_ark.text import format_count
 from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.loop import Counts, compute_results, require_one_entry, stack_matrices, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
@@ -100,8 +101,8 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
         if dim != other_dim:
             raise Skip(f"Feature dimensions differ for utterance {key}, {dim} vs. {other_dim}, skipping utterance.")
         raise FeatureError(
-            f"{num_frames} frames in the first table, but {other_num_frames} in the second: compare features of "
-            "equal lengths"
+            f"{format_count(num_frames, 'frame')} in the first table, but {other_num_frames} in the second: "
+            "compare features of equal lengths"
         )
     feats = stack_rows(block)
     if feats.size == 0:

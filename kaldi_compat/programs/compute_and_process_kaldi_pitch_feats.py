@@ -36,7 +36,7 @@ class Options(ProcessPitchOptions, PitchOptions):
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Track the pitch of each utterance, compute features from it, and return the exit status."""
+    """Track the pitch of utterances, and compute features from it. Return 0 if an utterance is written, otherwise 1."""
     random = KaldiRandom()
     track: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 

@@ -40,7 +40,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Write statistics of speakers, of utterances, or of all utterances together, and return the exit status."""
+    """Write CMVN statistics of speakers, utterances, or the whole table. Return 0 if an utterance is used, else 1."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")

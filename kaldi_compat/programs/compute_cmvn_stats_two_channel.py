@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
 def main(options: Options, sides: str, source: str, target: str) -> int:
-    """Write the CMVN statistics of each utterance, weighting the sides of a call. Return the exit status."""
+    """Write CMVN statistics of utterances, weighting the sides of a call. Return 0 if an entry is written, else 1."""
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:

@@ -32,7 +32,7 @@ LOG_EVERY = 50
 
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
-    """Track the pitch of a table of audio, and return the exit status."""
+    """Track the pitch of a table of audio. The exit status is 0 if an utterance is written, otherwise 1."""
     track = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)

@@ -3,6 +3,7 @@
 import numpy as np
 
 import io_ark
+from io_ark.text import format_count
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.base import require
 
@@ -22,8 +23,8 @@ def main(options: FileOptions, *sources_and_target: str) -> int:
     for source, matrix in zip(sources, matrices, strict=True):
         require(
             matrix.shape[1] == matrices[0].shape[1],
-            f"{source} has {matrix.shape[1]} columns, but {sources[0]} has {matrices[0].shape[1]}: concatenate "
-            "features of one dimension",
+            f"{source} has {format_count(matrix.shape[1], 'column')}, but {sources[0]} has {matrices[0].shape[1]}: "
+            "concatenate features of one dimension",
         )
     io_ark.save(target, np.concatenate(matrices), kind="matrix", binary=options.binary)
     return 0

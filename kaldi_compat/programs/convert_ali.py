@@ -33,7 +33,7 @@ class Options(BaseOptions):
 
 @program("convert-ali", USAGE, Options)
 def main(options: Options, old_model: str, new_model: str, tree: str, source: str, target: str) -> int:
-    """Convert the alignments of ``old_model`` to ``new_model`` and its tree, and return the exit status."""
+    """Convert the alignments of ``old_model`` to ``new_model`` and its tree. Return 0 if there is output, else 1."""
     phone_map = read_phone_map(options.phone_map) if options.phone_map else None
     with Tables() as tables:
         blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)

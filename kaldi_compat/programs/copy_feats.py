@@ -40,7 +40,7 @@ class Options(FileOptions):
 
 @program("copy-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table or a single file of features, and return the exit status."""
+    """Copy a table or a single file of features. The exit status is 1 for a table without output, otherwise 0."""
     if are_tables(source, target):
         return copy_table(options, source, target)
     require(
@@ -54,7 +54,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def copy_table(options: Options, source: str, target: str) -> int:
-    """Copy a table, and return the exit status.
+    """Copy a table, and return the exit status: 0 if an entry is written, otherwise 1.
 
     With --compress, matrices are compressed. With --write-num-frames, the numbers of frames are also written.
     """

@@ -30,15 +30,16 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-htk", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    """Write an HTK file for each matrix of a table, and return the exit status."""
+    """Write an HTK file for each matrix of a table. Return 0 if there are matrices and all are written, else 1."""
     kind = options.sample_kind % 2**16  # As in Kaldi, the header takes the lowest 16 bits.
     return write_files(options, source, "HTK", lambda block: encode_htk_block(block, options.sample_period, kind))
 
 
 def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:
-    """Write each matrix of a table, encoded by ``encode``, to a file, and return the exit status.
+    """Write each matrix of a table, encoded by ``encode``, to a file.
 
     ``options`` has ``output_dir`` and ``output_ext``. ``file_format`` is the name of the format in messages.
+    Return 0 if there are matrices and all are written, otherwise 1.
     """
     sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:

@@ -23,5 +23,5 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    """Write a Sphinx file for each matrix of a table, and return the exit status."""
+    """Write a Sphinx file for each matrix of a table. Return 0 if there are matrices and all are written, else 1."""
     return write_files(options, source, "Sphinx", partial(encode_sphinx_block, big_endian=False))

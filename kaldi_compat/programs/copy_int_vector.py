@@ -19,7 +19,7 @@ e.g.:  copy-int-vector --binary=false foo -
 
 @program("copy-int-vector", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
-    """Copy a table or a single file, whose layout differs from an entry of a table, and return the exit status."""
+    """Copy a table or a single file of integer vectors. Return 1 for a table without output, otherwise 0."""
     if are_tables(source, target):
         with Tables() as tables:
             writer = tables.write("int-vector", target)

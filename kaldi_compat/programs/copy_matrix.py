@@ -42,7 +42,7 @@ class Options(FileOptions):
 
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table or a file of matrices with the changes that the options select, and return the exit status."""
+    """Copy a table or file of matrices with the selected changes. Return 0 if a matrix is written, otherwise 1."""
     has_changes = options != Options(binary=options.binary)
 
     def change_block(block: ArrayBlock) -> ArrayBlock:

@@ -24,7 +24,7 @@ class Options(BaseOptions):
 
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table of posteriors, scaled if --scale is set, and return the exit status."""
+    """Copy a table of posteriors, scaled if --scale is set. Return 0 if an utterance is written, otherwise 1."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

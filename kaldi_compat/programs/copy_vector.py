@@ -31,7 +31,7 @@ class Options(FileOptions):
 
 @program("copy-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table or a file of vectors, resized and scaled as the options say, and return the exit status."""
+    """Copy a table or file of vectors, resized and scaled on request. Return 0 if an entry is written, else 1."""
     scale = options.scale
     if scale != 1.0 and not are_tables(source, target):
         logger.warning(

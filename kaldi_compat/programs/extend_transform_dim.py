@@ -31,7 +31,7 @@ class Options(FileOptions):
 
 @program("extend-transform-dim", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Extend the transforms of a table or a file to ``--new-dimension``, and return the exit status."""
+    """Extend the transforms of a table or file to ``--new-dimension``. Return 0 if a transform is written, else 1."""
     old_dim = 0
 
     def extend_block(block: ArrayBlock) -> ArrayBlock:

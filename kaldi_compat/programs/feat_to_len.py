@@ -19,7 +19,7 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
-    """Write the number of frames of each utterance or, without ``target``, print their sum. Return the exit status."""
+    """Write the number of frames of each utterance or, without ``target``, print their sum. The exit status is 0."""
     codec = InfoCodec("matrix")
     if target is not None:
         convert_table(count_rows, codec, source, target, kind_out="int", output_first=True)

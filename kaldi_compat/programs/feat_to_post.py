@@ -18,7 +18,7 @@ e.g.:  feat-to-post scp:feats.scp ark:feats.post
 
 @program("feat-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Convert a table of features to posteriors, and return the exit status."""
+    """Convert a table of features to posteriors. The exit status is 0 if an utterance is written, otherwise 1."""
     counts = convert_table(make_posteriors, "matrix", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status

@@ -26,7 +26,7 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("interpolate-pitch", USAGE, InterpolatePitchOptions)
 def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
-    """Fill gaps in pitch tracks, and return the exit status. Without --linear-interpolation, log how much changed."""
+    """Fill gaps in pitch tracks, and log changes unless they are linear. Return 0 if a track is written, else 1."""
     totals = InterpolationCounts()
     random = KaldiRandom()
 

@@ -27,7 +27,7 @@ See also: ivector-plda-scoring
 
 @program("ivector-compute-dot-products", USAGE)
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
-    """Score trials, which pair keys of the tables ``first`` and ``second``, and return the exit status."""
+    """Score trials, which pair keys of the tables ``first`` and ``second``. Return 0 if a trial is scored, else 1."""
     with Tables() as tables:
         finders = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"

@@ -36,14 +36,14 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Write the mean of a table or, with ``target``, the mean of each speaker. Return the exit status."""
+    """Write the mean of a table or, with ``target``, of each speaker. Return 0, or 1 if no speaker has a mean."""
     if target is None:
         return average_table(options, first, second)
     return average_speakers(first, second, target, counts_target)
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status."""
+    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status 0."""
     with Tables() as tables:
         total, count = sum_vectors(tables.read("vector", source))
     if not count:
@@ -53,7 +53,7 @@ def average_table(options: Options, source: str, target: str) -> int:
 
 
 def average_speakers(spk2utt: str, source: str, target: str, counts_target: str | None) -> int:
-    """Write the mean vector of each speaker to a table, and return the exit status.
+    """Write the mean vector of each speaker to a table. Return 0 if a speaker has a mean, otherwise 1.
 
     With ``counts_target``, also write the number of averaged vectors of each speaker to this table.
     """

@@ -25,7 +25,7 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Scale a table of vectors or, with --normalize=false, copy it. Log length ratios, and return the exit status."""
+    """Scale vectors, or copy them with --normalize=false, and log length ratios. Return 0 with output, else 1."""
     ratios: list[float] = []
 
     def normalize_vectors(block: ArrayBlock) -> ArrayBlock:

@@ -41,7 +41,7 @@ class Options(BaseOptions):
 
 @program("ivector-plda-scoring", USAGE, Options)
 def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
-    """Score trials, which pair keys of the tables ``train`` and ``test``, and return the exit status."""
+    """Score trials, which pair keys of the tables ``train`` and ``test``. Return 0 if a trial is scored, else 1."""
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)

@@ -26,7 +26,7 @@ class Options(FileOptions):
 
 @program("matrix-sum", USAGE, Options, min_arguments=2)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Add up several tables, the entries of one table, or files, as the arguments say. Return the exit status."""
+    """Add up tables, the entries of a table, or files. Return 1 for wrong arguments or many skipped entries, else 0."""
     form, count = recognize_form(sources_and_target), len(sources_and_target) - 1
     if form == "none":
         return main.report_usage_error()

@@ -18,7 +18,7 @@ e.g.:  matrix-sum-rows ark:- ark:- | vector-sum ark:- sum.vec
 
 @program("matrix-sum-rows", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Write the sum of the rows of each matrix, and return the exit status."""
+    """Write the sum of the rows of each matrix. The exit status is 0 if an entry is written, otherwise 1."""
     num_rows = 0
 
     def sum_rows(block: ArrayBlock) -> ArrayBlock:

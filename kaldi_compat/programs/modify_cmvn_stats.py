@@ -26,7 +26,7 @@ class Options(BaseOptions):
 
 @program("modify-cmvn-stats", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None) -> int:
-    """Replace or convert CMVN statistics, and return the exit status. With two arguments, no dimension is replaced."""
+    """Replace or convert CMVN statistics. Return 0 if there is output, else 1. Two arguments replace no dimension."""
     dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 

@@ -30,7 +30,7 @@ class Options(FileOptions):
 
 @program("multiply-vectors", USAGE, Options, min_arguments=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
-    """Multiply the vectors of several tables, or of several files, and return the exit status."""
+    """Multiply the vectors of several tables or files. Return 0 with output, else 255 for tables or 1 for files."""
     *others, target = others_and_target
     multiply = partial(multiply_vectors, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):

@@ -20,7 +20,7 @@ e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
 
 @program("paste-vectors", USAGE, min_arguments=3)
 def main(options: NoOptions, source: str, *others_and_target: str) -> int:
-    """Concatenate the vectors that several tables have under each key, and return the exit status."""
+    """Concatenate the vectors that several tables have under each key. Return 0 if there is output, otherwise 255."""
     *others, target = others_and_target
     return combine_tables("vector", source, others, target, concatenate_vectors)
 

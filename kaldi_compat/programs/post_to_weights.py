@@ -17,7 +17,7 @@ e.g.:  post-to-weights ark:nosil.post ark:weights.ark
 
 @program("post-to-weights", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Write the sum of the weights of each frame, and return the exit status."""
+    """Write the sum of the weights of each frame. The exit status is 0 if an utterance is written, otherwise 1."""
     counts = convert_table(sum_weights, PosteriorArraysCodec(), source, target, kind_out="vector")
     logger.info("Done converting %d posteriors to weights.", counts.done)
     return counts.status

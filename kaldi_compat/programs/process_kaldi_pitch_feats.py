@@ -30,7 +30,7 @@ class Options(ProcessPitchOptions):
 
 @program("process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Compute features from a table of pitch tracks, and return the exit status."""
+    """Compute features from a table of pitch tracks. The exit status is 0 if an utterance is written, otherwise 1."""
     random = KaldiRandom(options.srand)
 
     def process_block(block: ArrayBlock) -> Block:

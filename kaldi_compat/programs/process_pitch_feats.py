@@ -19,7 +19,7 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("process-pitch-feats", USAGE, SmoothPitchOptions)
 def main(options: SmoothPitchOptions, source: str, target: str) -> int:
-    """Compute features from a table of interpolated pitch tracks, and return the exit status."""
+    """Compute features from a table of interpolated pitch tracks. Return 0 if an utterance is written, otherwise 1."""
 
     def smooth_block(block: ArrayBlock) -> Block:
         """Smooth the tracks of a block, one by one if a track has a gap."""

@@ -21,7 +21,7 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
-    """Scale a table of posteriors by the number or the table ``scale``, and return the exit status."""
+    """Scale a table of posteriors by the number or the table ``scale``. Return 0 if an entry is written, else 1."""
     scalar = None
     if not io_ark.is_table_rspecifier(scale):
         scalar = parse_number(scale, f"Bad second argument {scale} (expected scale or scale rspecifier)")

@@ -19,7 +19,7 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
-    """Copy the frames that the table ``decisions`` marks as voiced, and return the exit status."""
+    """Copy the frames that the table ``decisions`` marks as voiced. Return 0 if an entry is written, otherwise 1."""
     with Tables() as tables:
         blocks, activity_table = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 

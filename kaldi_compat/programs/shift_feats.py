@@ -27,7 +27,7 @@ class Options(FileOptions):
 
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Shift the features of a table or a file by ``--shift`` frames, and return the exit status."""
+    """Shift the features of a table or file by ``--shift`` frames. Return 0 if an utterance is written, otherwise 1."""
     is_table = io_ark.is_table_wspecifier(target)
     warning = "Empty matrix for key {}" if is_table else "Empty input matrix"
     shift = partial(shift_rows, shift=options.shift, warning=warning)

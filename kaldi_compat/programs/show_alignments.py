@@ -25,7 +25,7 @@ e.g.:  show-alignments phones.txt final.mdl ark:1.ali
 
 @program("show-alignments", USAGE)
 def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
-    """Print two lines and an empty line for each alignment, and return the exit status."""
+    """Print two lines and an empty line for each alignment, and return the exit status 0."""
     transitions = io_ark.load(model, kind="transition-model")
     names = {phone: split_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:

@@ -25,7 +25,7 @@ e.g.:  show-transitions phones.txt 1.mdl 1.occs
 
 @program("show-transitions", USAGE)
 def main(options: NoOptions, symbols: str, model: str, occupancies: str | None = None) -> int:
-    """Print a line for each transition-state and for each of its transitions, and return the exit status."""
+    """Print a line for each transition-state and for each of its transitions, and return the exit status 0."""
     names = read_symbols(symbols)
     transitions = io_ark.load(model, kind="transition-model")
     counts = None if occupancies is None else io_ark.load(occupancies, kind="double-vector")

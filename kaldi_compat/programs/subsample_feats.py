@@ -32,7 +32,7 @@ class Options(BaseOptions):
 
 @program("subsample-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Choose or repeat the frames of a table, and return the exit status."""
+    """Choose or repeat the frames of a table. The exit status is 0 if an utterance is written, otherwise 1."""
     if options.n < 0 and options.offset:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
     num_frames_in = num_frames_out = 0

@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("subset-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy the first entries (exit status 0, as in Kaldi), or the entries that a list includes or does not exclude."""
+    """Copy the first entries (status 0, as in Kaldi), or the entries that a list selects (status 1 without output)."""
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):
@@ -72,8 +72,8 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
-    """Return the first word of each line of a file, as a set. Raise :class:`OptionError` if a line is blank."""
+    """Return the set of the first fields of the lines of a file. Raise :class:`OptionError` if a line is empty."""
     lines = [split_words(line) for line in read_lines(rxfilename)]
     if [] in lines:
         raise OptionError(f"line {lines.index([]) + 1} of {rxfilename} is empty: remove the line")
-    return frozenset(words[0] for words in lines)
+    return frozenset(fields[0] for fields in lines)

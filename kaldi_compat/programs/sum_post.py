@@ -41,7 +41,7 @@ class Options(BaseOptions):
 
 @program("sum-post", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str) -> int:
-    """Add the posteriors that the tables ``first`` and ``second`` have under each key, and return the exit status."""
+    """Add the posteriors of each key in the tables ``first`` and ``second``. Return 0 if a sum is written, else 1."""
     num_frames = num_disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:

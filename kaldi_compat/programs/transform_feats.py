@@ -85,7 +85,7 @@ def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
 
 @program("transform-feats", USAGE, Options)
 def main(options: Options, transform_source: str, source: str, target: str) -> int:
-    """Transform a table of features, log the average log determinant, and return the exit status."""
+    """Transform a table of features, and log the average log determinant. Return 0 if an entry is written, else 1."""
     logdets = LogDeterminants()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)

@@ -23,7 +23,7 @@ e.g.:  transform-vec lda.mat scp:ivectors.scp ark:-
 
 @program("transform-vec", USAGE)
 def main(options: NoOptions, transform: str, source: str, target: str) -> int:
-    """Apply the transform in a file to a table of vectors, and return the exit status."""
+    """Apply the transform in a file to a table of vectors. The exit status is 0 if a vector is written, otherwise 1."""
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         matrix = io_ark.load(transform, kind="matrix")

@@ -25,7 +25,7 @@ class Options(BaseOptions):
 
 @program("vector-sum", USAGE, Options, min_arguments=2)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Add up several tables, the entries of one table, or files, as the arguments say. Return the exit status."""
+    """Add up tables, the entries of a table, or files. Return 1 for wrong arguments or many skipped entries, else 0."""
     form = recognize_form(sources_and_target)
     if form == "tables":
         return sum_tables("vector", sources_and_target, 1.0, [1.0] * (len(sources_and_target) - 2))

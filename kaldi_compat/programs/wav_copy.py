@@ -17,7 +17,7 @@ e.g.:  wav-copy scp:wav.scp ark:-
 
 @program("wav-copy", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Copy a table or a single file of audio, and return the exit status."""
+    """Copy a table or a single file of audio. The exit status is 0 if an entry is written, otherwise 1."""
     counts = convert_table_or_file(lambda block: block, "wave", source, target)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d wave files", counts.done)

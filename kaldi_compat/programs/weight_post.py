@@ -27,7 +27,7 @@ class Options(BaseOptions):
 
 @program("weight-post", USAGE, Options)
 def main(options: Options, source: str, weights: str, target: str) -> int:
-    """Multiply a table of posteriors by a table of frame weights, and return the exit status."""
+    """Multiply a table of posteriors by a table of frame weights. Return 0 if an utterance is written, otherwise 1."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)

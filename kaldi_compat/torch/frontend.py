@@ -101,7 +101,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         engine: Engine = "auto",
         dft: Dft = "fft",
     ) -> Frontend:
-        """Return the front end of a preset. For the arguments, see :class:`Frontend`."""
+        """Return the front end of a preset. For the arguments and errors, see :class:`Frontend`."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
@@ -234,7 +234,7 @@ class FrontendStream(StreamCall):
         self._chain.reset()
 
     def flush(self) -> Any:
-        """End all slots, return their last frames like a call, and reset."""
+        """End all slots, return their last frames as :meth:`kaldi_compat.StreamChain.flush` does, and reset."""
         return self._chain.flush()
 
     def _take(

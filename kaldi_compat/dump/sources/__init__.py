@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.text import format_count
 from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.options.config import spell_as_flags
@@ -235,12 +236,12 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
     for name, number in (("result", len(entries)), ("length", count if lengths is None else len(lengths))):
         if number != count:
-            fault = f"returned {number} {name}{'s' * (number != 1)} for a batch of {count}"
+            fault = f"returned {format_count(number, name)} for a batch of {count}"
             raise ValueError(f"{fault}: return one per utterance")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
-            raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows: "
-                             "return lengths from 0 to the number of rows")  # fmt: skip
+            raise ValueError(f"returned {format_count(len(entries[i]), 'row')} for an utterance with a length of "
+                             f"{format_count(length, 'row')}: return lengths from 0 to the number of rows")  # fmt: skip
         entries[i] = entries[i][:length]
     return entries
 

@@ -12,6 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 import io_ark
 from io_ark.tables import repeat_errors
+from io_ark.text import format_count
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import check_whole_number
 from kaldi_compat.torch.data.batching import Utterance
@@ -92,7 +93,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     def __repr__(self) -> str:
         first, *others = self._rspecifiers or ["nothing"]
-        tables = f"{first} and {len(others)} more tables" if others else first
+        tables = f"{first} and {format_count(len(others), 'more table')}" if others else first
         return f"<ArchiveDataset of {tables}{describe_items(self._items)}>"
 
     def _repr_html_(self) -> str:
@@ -100,7 +101,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
         rows = [(table,) for table in self._rspecifiers[:FIRST]]
         remark = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
-        return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), remark)
+        return format_html_table(f"ArchiveDataset of {format_count(len(self._rspecifiers), 'table')}", rows, (), remark)
 
     def __iter__(self) -> Iterator[Utterance]:
         """Iterate over the utterances that this worker of this rank returns in the current epoch."""

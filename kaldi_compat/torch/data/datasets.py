@@ -25,6 +25,7 @@ from io_ark.codecs.wave import WaveCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
 from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
+from io_ark.text import format_count
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import count_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
@@ -112,7 +113,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._listing.get_line(line)[0] for line in self._lines.tolist()]
 
     def __repr__(self) -> str:
-        contents = f"{len(self)} utterances{self._describe_details()}{describe_items(self._items)}"
+        contents = f"{format_count(len(self), 'utterance')}{self._describe_details()}{describe_items(self._items)}"
         return f"<{type(self).__name__} of {self._listing.name}: {contents}>"
 
     def _describe_details(self) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from io_ark.data_dir import DataDir
-from io_ark.text import quote_value
+from io_ark.text import format_count, quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.options.base import convert_number
@@ -173,12 +173,13 @@ class BucketBatchSampler(Sampler[list[int]]):
     def __repr__(self) -> str:
         ranks = f", rank {self._rank} of {self._world_size}" if self._world_size > 1 else ""
         limits = (
-            self._batch_size is not None and f"{self._batch_size} utterances",
+            self._batch_size is not None and format_count(self._batch_size, "utterance"),
             self._max_size is not None and f"{self._max_size:g} of padded length",
         )
         largest = " and ".join(limit for limit in limits if limit)
-        batches = f"{len(self)} batch{'' if len(self) == 1 else 'es'} of at most {largest}"
-        return f"<BucketBatchSampler: {len(self._by_length)} utterances in {batches}, epoch {self._epoch}{ranks}>"
+        batches = f"{format_count(len(self), 'batch', 'batches')} of at most {largest}"
+        utterances = format_count(len(self._by_length), "utterance")
+        return f"<BucketBatchSampler: {utterances} in {batches}, epoch {self._epoch}{ranks}>"
 
     def state_dict(self, batches: int | None = None) -> SamplerState:
         """Return the position in the epoch, from which :meth:`load_state_dict` resumes.
@@ -259,7 +260,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             if not len(batches.starts):
                 raise OptionError(
                     f"drop_last=True leaves no batches for world_size={self._world_size}, because the number of full "
-                    f"batches of {len(self._by_length)} utterances is only {num_complete}: "
+                    f"batches of {format_count(len(self._by_length), 'utterance')} is only {num_complete}: "
                     "pass drop_last=False, or allow fewer utterances in a batch"
                 )
         else:

@@ -11,7 +11,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import (
     MAX_RATE,
     PeriodFilters,
-    check_rates,
+    check_resampling,
     choose_waveform_filter,
     make_resampling_filters,
 )
@@ -24,7 +24,7 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
 
     For the arguments, the result and the errors, see :func:`kaldi_compat.exact.resample.resample_linearly`.
     """
-    check_rates(rate_in, rate_out, cutoff, num_zeros)
+    check_resampling(rate_in, rate_out, cutoff, num_zeros)
     # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.
     # Products are therefore rounded to the type of the samples.
     filters = make_resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)

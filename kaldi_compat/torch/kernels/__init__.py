@@ -86,8 +86,9 @@ def explain_unsupported(
     """Return the reason why :func:`compute_features` cannot compute a call with these arguments, or an empty string.
 
     The first call of each :class:`KernelKind` compiles the kernels and compares them with the torch engine, which takes
-    seconds, and raises the errors of :func:`describe_fault`. The caller must have checked that neither autograd nor a
-    compiler records the operations. For the arguments, see :func:`compute_features`.
+    seconds. It raises KaldiCompatError if this process can no longer use the device, or torch.cuda.OutOfMemoryError.
+    The caller must have checked that neither autograd nor a compiler records the operations. For the arguments, see
+    :func:`compute_features`.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),

@@ -65,7 +65,7 @@ def compute_cosine(draw):
 
 @triton.jit
 def draw_kaldi_normal(seed, multiplier, increment):
-    """Return Kaldi's standard normal noise of samples, float32 of the shape that the arguments broadcast to.
+    """Return Kaldi's standard normal noise for samples, float32 of the shape that the arguments broadcast to.
 
     Args:
         seed: ``rand_r()`` states of the frames, int32.

@@ -80,6 +80,7 @@ class PitchStream(Stream[PitchOptions]):
             )
 
     def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:

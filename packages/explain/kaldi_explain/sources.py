@@ -135,8 +135,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
         )
     if (sample_count := recording.shape[-1]) < 0.025 * rate:
         raise AudioError(
-            f"the audio has {sample_count} sample{'s' * (sample_count > 1)} at {rate:g} Hz, which is less than a frame of "
-            "25 ms: pass longer audio, or correct the sampling rate"
+            f"the audio has {sample_count} sample{'s' * (sample_count > 1)} at {rate:g} Hz, which is less than a frame "
+            "of 25 ms: pass longer audio, or correct the sampling rate"
         )
     if not np.isfinite(recording).all():
         raise AudioError("the audio holds NaN or infinity: pass finite samples")

@@ -133,7 +133,7 @@ def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None
         ("", "must begin with a line of column names, such as 'utterance,frame,0,1'"),
         ("a,0,1\nb,1,2\n", "must begin with a line of column names"),
         ("utterance\nb\n", "must begin with a line of column names"),
-        ("utterance,0,1\nb,1\n", "line 2 has 2 values for 3 columns"),
+        ("utterance,0,1\nb,1\n", "line 2 has 2 values instead of 3"),
         (f"utterance,0,1\nb,-{2**63},e\n", "b: the value 'e' is not a number, or does not fit into a 64-bit float"),
         (f"utterance,0,1\nb,-{2**63},-\n", "b: the value '-' is not a number, or does not fit into a 64-bit integer"),
         ("utterance,0\nb,1e\n", "b: the value '1e' is not a number"),

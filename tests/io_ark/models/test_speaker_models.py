@@ -226,7 +226,7 @@ BAD = np.array([[1, 2], [np.nan, 1], [2, 3]])
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (lambda v, s: Plda.fit(v[:3], s[:3]), "too few vectors to estimate PLDA: 3 of dimension 3"),
+        (lambda v, s: Plda.fit(v[:3], s[:3]), "PLDA of dimension 3 needs at least 4 vectors, not 3"),
         (lambda v, s: Plda.fit(v, s * 0), "all vectors are from one speaker: PLDA needs at least 2 speakers"),
         (lambda v, s: Plda.fit(v, np.arange(len(v))), "every speaker has only one vector"),
         (lambda v, s: Plda.fit(v, s[1:]), "expected 20 speakers"),

@@ -317,6 +317,8 @@ def test_size_of_archives_that_a_plan_overrides_is_named(data: Path) -> None:
     said = said_by(data, "--shard-utterances=1", "--resume")
     text = "--shard-utterances=1 has no effect on the existing plan, which has 2 archives of up to 2 utterances"
     assert text in said
+    said_by(data, "--nj=1")
+    assert "which has 1 archive of up to " in said_by(data, "--shard-utterances=1", "--resume", "--nj=1")
 
 
 def test_long_command_is_not_echoed_whole(data: Path) -> None:

@@ -665,7 +665,7 @@ def test_report_draws_each_output(data: Path) -> None:
     said("--module=extract.py:Mean", str(data), "--report=page.html")
     page = Path("page.html").read_text()
     assert "means: 0." in page and "loudness: 0.0 MiB" in page
-    assert page.count("loudness, 1 numbers") == 4 and "frames x 4" in page and "Durations" in page
+    assert page.count("loudness, 1 number<") == 4 and "frames x 4" in page and "Durations" in page
 
 
 def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> None:

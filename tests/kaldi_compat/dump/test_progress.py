@@ -67,7 +67,7 @@ def test_lines_on_a_terminal_without_a_width() -> None:
     ours, theirs = os.openpty()
     with open(theirs, "w") as stream, open(ours, "rb", buffering=0) as shown:
         Monitor(1, stream=stream).close()
-        assert b"0 of 1 utterances" in shown.read(1000)
+        assert b"0 of 1 utterance," in shown.read(1000)
 
 
 def test_a_closed_standard_error_stops_nothing() -> None:

@@ -340,7 +340,7 @@ def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
     make_speed_directory(source, tmp_path / "train_sp", ["0.9", "1.0", "1.1"])
     made = {path.name: path.read_text() for path in (tmp_path / "train_sp").iterdir()}
     assert made == PERTURBED_BY_KALDI
-    with pytest.raises(DumpError, match="another directory"):
+    with pytest.raises(DumpError, match="must differ from"):
         make_speed_directory(source, source, ["0.9"])
 
 
@@ -389,7 +389,7 @@ def test_a_speed_directory_does_not_contain_its_source(
     source = write_source(Path("train"))
     Path("link").symlink_to("train")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises((DumpError, ArkError), match="another"):
+    with pytest.raises((DumpError, ArkError), match=r"another|must differ"):
         make_speed_directory(source, Path(target), ["0.9"])
     assert sorted(tmp_path.rglob("*")) == before
 

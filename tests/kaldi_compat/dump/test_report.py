@@ -63,7 +63,7 @@ def test_commands_run_once(data: Path, capfd: pytest.CaptureFixture[str]) -> Non
     keys = keys_of(data / "wav.scp")[:-1]
     with edited(data / "wav.scp") as places:
         places |= {key: f"echo {key} >> ran; cat {places[key]} |" for key in keys}
-    assert "Among 1 utterances" in page_of(data)
+    assert "Among 1 utterance," in page_of(data)
     page_of(data, "--resume")
     assert sorted(Path("ran").read_text().split()) == keys
 
