@@ -120,7 +120,8 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
     Args:
         storage: the folder of the arrays.
         folders: temporary folders of the conversions that write arrays to ``storage``.
-        kept_manifest: the manifest whose arrays are kept. It may be missing.
+        kept_manifest: path of the target manifest, whose arrays are kept: the old manifest if the conversion failed,
+            otherwise the new one. It may be missing. The new manifest in a temporary folder has the same file name.
     """
     keys = set[str]()
     real_folders = [folder for folder in folders if not folder.is_symlink()]

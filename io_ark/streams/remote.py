@@ -323,8 +323,8 @@ class RemoteFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
         """Return a source that reads the file from the byte ``offset`` to its end.
 
-        ``ahead`` is True to read ahead, because the bytes after an object will be needed. Raise OpenError if the offset
-        is beyond the end of the file.
+        If ``ahead`` is True, each request also fetches later bytes, for callers that read several objects in order.
+        Raise OpenError if the offset is beyond the end of the file.
         """
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end of the file, which has {self.size} bytes: correct the "

@@ -93,7 +93,7 @@ class FileSink:
         if encoded is None:
             rows, columns = block.shapes[0].tolist()
             raise FeatureError(
-                f"the header of a {self._format} file cannot hold the size {rows} x {columns}: write fewer frames or "
+                f"a header of {self._format}'s format cannot hold the size {rows} x {columns}: write fewer frames or "
                 "columns"
             )
         headers, numbers = encoded

@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the arguments of ``kaldi-compat frontend``."""
+    """Make the argument parser of ``kaldi-compat frontend``."""
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
@@ -54,19 +54,21 @@ def make_parser() -> argparse.ArgumentParser:
     add_command("list", "list the presets")
     show = add_command("show", "show the settings of a preset, and where they come from")
     show.add_argument("name", help=PRESET_HELP)
-    show.add_argument("--json", action="store_true", help="print JSON with all options, for other programs or your own")
+    show.add_argument(
+        "--json", action="store_true", help="print all options as JSON, for a new preset or a program"
+    )
     check = add_command("check", "compare a preset with features that you have computed; status 1 if they differ")
     check.add_argument("name", help=PRESET_HELP)
     check.add_argument(
         "--against",
         required=True,
         metavar="FILE.npz",
-        help="NumPy file with 'samples' (T,) and 'features' (frames, dim), and optionally 'sampling_rate'; or several "
-        "of each, as 'a.samples' and 'a.features'",
+        help="NumPy file with 'samples' (T,) and 'features' (frames, dim), and optionally 'sampling_rate'. For "
+        "several utterances, add a prefix to each name, as in 'a.samples' and 'a.features'",
     )
     check.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
     check.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
-    export = add_command("export", "write a preset as an ONNX file, which needs no FFT")
+    export = add_command("export", "write a preset as an ONNX file")
     export.add_argument("name", help=PRESET_HELP)
     export.add_argument("file", metavar="OUT.onnx", help="the file to write")
     export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)

@@ -205,7 +205,10 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe parts that have no digest, as in "file (TextIOWrapper) and 2 more". ``opaque`` maps parts to reasons."""
+    """Describe values of an extractor that have no digest, as in "file (TextIOWrapper) and 2 more".
+
+    ``opaque`` maps the path of each value in the extractor to its type, or to another reason why it has no digest.
+    """
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 

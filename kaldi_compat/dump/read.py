@@ -83,14 +83,14 @@ ReadResult = list[Audio | Failure | Lines]
 def list_tasks(
     job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
-    """Yield the tasks that read the utterances of a shard, in the order of the list.
+    """Yield the tasks that read the utterances of a shard, in the order of its list (wav.scp or segments).
 
     Consecutive segments of one recording form one task. Invalid segments, and segments of a recording that is not in
-    wav.scp, are failures.
+    wav.scp, are failures. Lines of wav.scp that name files are yielded in groups, as ``Lines``.
 
     Args:
         job, plan, shard: the shard, and the job and plan to which it belongs.
-        recordings: wav.scp, if the list is ``segments``; None if the list is wav.scp.
+        recordings: wav.scp if the list is ``segments``, and None if the list is wav.scp.
         lines_at_once: function that returns the number of lines of wav.scp to read together next.
     """
     lines = read_shard_lines(plan, shard, job.layout.data)

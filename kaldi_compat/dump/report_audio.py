@@ -17,8 +17,8 @@ MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
 UTTERANCES_PER_INSPECTED = 20  # One in 20 utterances is inspected, but at least 20 and at most 200.
 MAX_SECONDS = 10.0  # Time limit for the inspection of all utterances, so that it does not delay the report.
 MAX_SILENT_PEAK = 32  # Audio without a larger sample counts as silent. 32 is 60 dB below full scale.
-MIN_CLIPPED_SHARE = 0.001  # Share of samples at full scale from which audio counts as clipped.
-MIN_ZERO_SHARE = 0.5  # Share of zero samples from which audio counts as digital silence.
+MIN_CLIPPED_SHARE = 0.001  # Audio counts as clipped if this share of its samples is at full scale.
+MIN_ZERO_SHARE = 0.5  # Audio counts as digital silence if this share of its samples is 0.
 # Audio has an offset if its mean exceeds this share of the sum of its standard deviation and 1% of full scale. The
 # second term prevents reports about quiet audio.
 MIN_OFFSET_SHARE = 0.05

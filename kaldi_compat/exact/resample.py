@@ -170,14 +170,14 @@ def resample_linearly(
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
-    """Return the output samples of one chunk of audio, float32 (outputs,) (Kaldi: LinearResample::Resample).
+    """Return the output samples of one chunk, float32 (end - first,) (Kaldi: LinearResample::Resample).
 
     Args:
-        samples: the audio up to the chunk's end, int16 or float32 (T,).
+        samples: the audio of the utterance up to the end of the chunk, int16 or float32 (T,).
         filters: result of :func:`make_resampling_filters`.
-        outputs: indices of the first output sample and of the sample after the last.
-        chunk_start: first input sample of the chunk. Products of filters that extend beyond the chunk are added in a
-            different order.
+        outputs: (first, end): index of the first output sample, and of the sample after the last.
+        chunk_start: index in ``samples`` of the chunk's first sample. As in Kaldi, the products of a filter that
+            extends beyond the chunk are added in a different order, which changes the rounding.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
     return resample_chunks(samples, filters, np.array([chunk]))

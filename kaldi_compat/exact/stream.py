@@ -125,7 +125,7 @@ class AudioFlow(WindowFlow):
 
     def _find_oldest_needed(self, done: Count, end: Count) -> Count:
         start = self._first + done * self._shift
-        # At the end of the audio, the reflection needs the samples of up to one past frame.
+        # The frames at the end of the audio are reflected, so they may need its last `_size` samples.
         return start if self._snip_edges else maximum(minimum(start, end - self._size), 0)
 
 

@@ -207,7 +207,8 @@ class Preset:
         (64, 0.0)
         """
         if not isinstance(description, Mapping):
-            raise OptionError("a preset must be a JSON object with name, feature, options and steps")
+            kind = type(description).__name__
+            raise OptionError(f"a preset must be a JSON object with at least 'name' and 'feature', not {kind}")
         _check_entries(description)
         values = dict(description)
         if (version := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:

@@ -318,7 +318,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Cut utterances into batches in their order, and return the exclusive ends of the complete batches."""
         if self._max_size is None:
             assert self._batch_size is not None
-            batch_size = min(self._batch_size, len(utterances) + 1)  # With an integer above int64, arange has no int64.
+            # A batch size beyond int64 gives no complete batch either, but np.arange would then return Python objects.
+            batch_size = min(self._batch_size, len(utterances) + 1)
             return np.arange(batch_size, len(utterances) + 1, batch_size)
         max_utterances, max_size = self._batch_size or len(utterances), self._max_size
         ends: list[int] = []

@@ -132,13 +132,15 @@ def _launch_kernel(
 ) -> Tensor:
     """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 
-    ``lengths`` are the numbers of valid samples, int64 (B,), or None. With ``wide_indices``, indices have 64 bits.
+    ``lengths`` are the numbers of valid samples, int64 (B,), or None. ``spans`` have the VTLN factors of the
+    frames, and ``noise`` dithers the audio. With ``wide_indices``, indices have 64 bits.
     """
     device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
     num_columns = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((total_frames, num_columns), dtype=torch.float32)  # Power spectra or mel energies.
     needs_raw_energy = module._needs_energy(raw=True)
+    # See :func:`make_kernel_options`.
     energy_kind = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
     log_energy = energies.new_empty(total_frames) if energy_kind else None
     factors, bins = _make_tables(module.points, device)

@@ -174,7 +174,8 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         """Return the numbers of frames (slots,) whose windows are complete after ``end`` (slots,) frames of input."""
         if self.options.center:
-            right = self.options.cmn_window - self.options.cmn_window // 2 - 1  # Frames of a window after its frame.
+            # Number of frames in a window after the frame that it normalizes.
+            right = self.options.cmn_window - self.options.cmn_window // 2 - 1
             return np.maximum(np.where(end >= self.options.cmn_window, end - right, 0), 0)
         return np.where(end >= self.options.min_cmn_window, end, 0)
 

@@ -269,10 +269,16 @@ def find_error(text: str) -> str:
     return escape_controls(" ".join([lines[index], *continuation]))[:MAX_QUOTED_CHARACTERS]
 
 
-def _read_result(vector: Vector, output_file: Path, hint: str) -> Result:
-    """Grade a vector's output file. If it cannot be read, the grade is "failed", and the reason ends with ``hint``."""
+def _read_result(vector: Vector, output_file: Path, description: str) -> Result:
+    """Grade a vector's output file. A file that is missing or cannot be read has the grade "failed".
+
+    The reason then ends with ``description``, which tells how the program ended.
+    """
     try:
         return grade(vector, load_npy(output_file))
     except Exception as error:  # A damaged file may raise any error.
-        reason = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
-        return Result(vector, "failed", f"it wrote no NumPy file: {reason}{hint}")
+        is_missing = isinstance(error, MissingFileError)
+        reason = (
+            "it wrote no output file" if is_missing else f"its output is no NumPy file: {escape_controls(str(error))}"
+        )
+        return Result(vector, "failed", f"{reason}{description}")

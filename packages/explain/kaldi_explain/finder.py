@@ -478,7 +478,7 @@ class Finder:
             return
         level = _refine_level(search, plain, level, *FIRST_REFINEMENT)
         clipped = limit_source(plain.source, level)
-        # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
+        # The options of ``plain`` were chosen without clipping and may be wrong, so also begin a search with clipping.
         restarts = [start.candidate.remove_noise() for start in self._begin_searches([search], [clipped])[:1]]
         best = search.find_best_candidate((plain.change({"source": clipped}), *restarts))
         best = search.improve_candidate(best).remove_noise()

@@ -49,9 +49,10 @@ def _get_fbank(settings: FbankSettings, device: torch.device) -> Fbank:
 
 
 def _list_utterances(raw_speech: Any) -> list[Any] | None:
-    """Return the utterances of a call as float32 arrays (T,). Return None if a shape is not (T,) or (channels, T).
+    """Return the utterances of a call as float32 arrays (T,), with only the first channel of multichannel audio.
 
-    ``raw_speech`` is one utterance, or a list or array of utterances. Of several channels, the first is returned.
+    ``raw_speech`` is one utterance, or a list or array of utterances. Return None if an utterance has a shape other
+    than (T,) or (channels, T).
     """
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0

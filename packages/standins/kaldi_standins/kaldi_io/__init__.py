@@ -814,15 +814,18 @@ def _strip_prefix(name: str) -> str:
     return name[prefix.end() :] if prefix else name
 
 
-def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
-    """Open a gzipped file in binary mode. ``name`` matches ``_GZIPPED``, and its offset is in the uncompressed data."""
-    path, offset = name.groups()
+def _open_gzipped_file(match: re.Match[str], mode: str) -> Any:
+    """Open a gzipped file in binary mode. ``match`` is the match of ``_GZIPPED`` with a file name.
+
+    The offset in the name counts bytes of the uncompressed data.
+    """
+    path, offset = match.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")
         if offset is not None:
             stream.seek(int(offset))
     except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise OpenError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", file=name.string) from error
+        raise OpenError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", file=match.string) from error
     return stream
 
 

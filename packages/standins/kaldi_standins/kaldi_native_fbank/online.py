@@ -93,7 +93,8 @@ class FrameStore:
         if 0 <= index < len(self._frames):
             return self._frames[index]
         last = self._discarded_count + len(self._frames) - 1
-        advice = f"ask for {self._discarded_count} to {last}" if self._frames else "no frame is ready"
+        stored = f"the frames {self._discarded_count} to {last} are stored" if self._frames else "no frame is stored"
+        advice = f"{stored}; pass more audio for later frames"
         raise StreamError(f"frame {frame} is not available: {advice}")
 
     def pop(self, n: int) -> None:
