@@ -54,9 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_command("list", "list the presets")
     show = add_command("show", "show the settings of a preset, and where they come from")
     show.add_argument("name", help=PRESET_HELP)
-    show.add_argument(
-        "--json", action="store_true", help="print all options as JSON, for a new preset or a program"
-    )
+    show.add_argument("--json", action="store_true", help="print all options as JSON, for a new preset or a program")
     check = add_command("check", "compare a preset with features that you have computed; status 1 if they differ")
     check.add_argument("name", help=PRESET_HELP)
     check.add_argument(
