@@ -52,7 +52,7 @@ def test_datasets_tell_source_and_length(folder: Path) -> None:
     assert f"<td>utt4</td><td>{folder}/feats.ark:" in data._repr_html_() and "... and 2 more" in data._repr_html_()
     assert repr(WaveDataset(folder / "feats.scp")).startswith("<WaveDataset of ")
     archives = ArchiveDataset([f"ark:{folder}/feats.ark", "ark:b.ark"])
-    assert repr(archives) == f"<ArchiveDataset of ark:{folder}/feats.ark and 1 more tables>"
+    assert repr(archives) == f"<ArchiveDataset of ark:{folder}/feats.ark and 1 more table>"
     assert "<td>ark:b.ark</td>" in archives._repr_html_()
     assert repr(FeaturesOnDevice([], Fbank(dither=0.0), "cpu")) == "<FeaturesOnDevice: Fbank(dither=0.0) on cpu>"
 
