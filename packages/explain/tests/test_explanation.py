@@ -929,7 +929,7 @@ def test_wrong_input_is_an_error() -> None:
         explain(np.zeros(5), SAMPLES, 16000)
     with pytest.raises(AudioError, match=r"\(channels, T\)"):
         explain(MADE, np.zeros((2, 2, 2)), 16000)
-    for audio, words in ((SAMPLES[:1], "has 1 sample at 16000 Hz, which"), (np.stack((SAMPLES, SAMPLES), 1), "more than 32"),
+    for audio, words in ((SAMPLES[:1], "has 1 sample at"), (np.stack((SAMPLES, SAMPLES), 1), "more than 32"),
                          (np.full(9000, np.nan), "NaN")):  # fmt: skip
         with pytest.raises(AudioError, match=words):
             explain(MADE, audio, 16000)

@@ -51,6 +51,13 @@ def test_worst_frames_and_the_largest_difference_are_named(ark: Ark) -> None:
     assert "mean 0.214\n" in ark("diff --worst 0 a.scp b.scp", 1).out
 
 
+def test_unpaired_keys_of_two_tables_of_the_same_name_stay_apart(ark: Ark) -> None:
+    command = "'ark,t:echo $$ 1 |'"  # Each table has one entry, whose key is the process ID of a shell.
+    result = json.loads(ark(f"diff --json {command} {command}", 1).out)
+    assert len(result["only_in_first"]) == len(result["only_in_second"]) == 1
+    assert result["only_in_first"] != result["only_in_second"]
+
+
 def test_tolerance_decides_the_status(ark: Ark) -> None:
     changed(utt1=FEATS["utt1"] + np.float32(0.5))
     ark("diff --tolerance=0.4 a.scp b.scp", 1)
