@@ -80,7 +80,10 @@ def escape_controls(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Escape all characters that are not printable, including newlines. Bytes that are not UTF-8 are unchanged."""
+    r"""Replace characters that are not printable, including newlines, with Python's escapes, such as ``\x1b``.
+
+    Surrogates of ``surrogateescape``, which stand for bytes that are not UTF-8, are unchanged.
+    """
     if text.isprintable():
         return text
     return "".join(

@@ -56,14 +56,14 @@ class ArrayFeature(AudioFeature):
     """Base class of the spectral features on NumPy arrays. Use Fbank, Mfcc, Plp or Spectrogram.
 
     Args:
-        options: the options; Kaldi's defaults if None.
+        options: options of the feature, or None for Kaldi's defaults.
         engine: "auto" or "exact", which mean the same for arrays, or "accurate", which replaces Kaldi's FFT with an FFT
-            in double precision, for models that were trained with one.
+            in double precision, for models that were trained with such features.
         dft: "fft", the only algorithm for arrays.
         changes: options by name, which replace values in ``options``.
 
     Raises:
-        OptionError: Kaldi's program would refuse the options.
+        OptionError: ``engine`` or ``dft`` is not available for arrays, or Kaldi's program would refuse the options.
     """
 
     Options: ClassVar[type[FrameOptions]]

@@ -40,23 +40,23 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     return _join_entries(keys.split(b"\n")[:-1], *_encode_numbers(False, numbers))
 
 
-def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Join each key and its encoded object to an entry of an archive, and return a block of the entries.
+def encode_entries(keys: bytes, separator: bytes, objects: Sequence[bytes]) -> PackedBlock:
+    """Combine each key and its encoded object into an entry of an archive, and return a block of the entries.
 
-    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``start`` holds the bytes between a key and its
-    object: a space and, in binary, the marker.
+    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``separator`` holds the bytes between a key and
+    its object: a space and, in binary, the marker and the size byte of a number.
     """
     names = keys.split(b"\n")[:-1]
-    data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
+    data = np.frombuffer(_join_entries(names, separator, objects), np.uint8)
     key_sizes, object_sizes = (np.fromiter(map(len, strings), np.int64, len(names)) for strings in (names, objects))
-    ends = np.cumsum(key_sizes + len(start) + object_sizes)
-    # An object starts after the space, which is the first byte of `start`.
-    return PackedBlock(keys, data, ends - object_sizes - len(start) + 1)
+    ends = np.cumsum(key_sizes + len(separator) + object_sizes)
+    # An object starts after the space, which is the first byte of `separator`.
+    return PackedBlock(keys, data, ends - object_sizes - len(separator) + 1)
 
 
-def _join_entries(names: Sequence[bytes], start: bytes, objects: Sequence[bytes]) -> bytes:
-    """Return each name, followed by ``start`` and its object, in one string of bytes."""
-    parts = [start] * (3 * len(names))
+def _join_entries(names: Sequence[bytes], separator: bytes, objects: Sequence[bytes]) -> bytes:
+    """Return each name, followed by ``separator`` and its object, in one string of bytes."""
+    parts = [separator] * (3 * len(names))
     parts[0::3], parts[2::3] = names, objects
     return b"".join(parts)
 

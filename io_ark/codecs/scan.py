@@ -289,10 +289,11 @@ def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
 
 
 def build_posterior_arrays(numbers: npt.NDArray[np.int32], list_lengths: Integers) -> PosteriorArrays:
-    """Return the posterior of one or more frames.
+    """Return the posteriors of frames. A posterior of a frame is a list of pairs of an integer and a weight.
 
-    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,).
-    ``list_lengths``, shape (frames,), holds twice the number of entries of each frame, plus 1 if the count is included.
+    ``numbers`` holds an integer and the bits of a float32 weight for each pair, shape (2 * pairs,). ``list_lengths``,
+    shape (frames,), holds the number of values in the list of each frame: two for each pair, and possibly one more for
+    the number of pairs that precedes the list, which is ignored.
     """
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(list_lengths >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))

@@ -129,7 +129,10 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (key, reason) by reason. Beyond MAX_FAILURES, list one for each reason."""
+    """Return HTML that groups failures (key, reason) by reason, with the number of utterances of each group.
+
+    At most MAX_FAILURES failures are listed, but at least one for each reason.
+    """
     groups = []
     remaining_count = MAX_FAILURES
     for reason, group in group_by_reason(failures):

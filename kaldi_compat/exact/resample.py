@@ -55,7 +55,10 @@ class Filters:
         )
 
     def allocate_memory(self) -> npt.NDArray[np.uint8]:
-        """Return working memory for the C library: a vector for each tap of the longest filter, and one more."""
+        """Return uninitialized working memory (bytes,) for the C library.
+
+        It has space for a SIMD vector for each tap of the longest filter, and for a vector that is lost to alignment.
+        """
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
 

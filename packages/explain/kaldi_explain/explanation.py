@@ -344,10 +344,13 @@ def _explain_by_preset(
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Convert the answer for the best attempt of a search, and the rounding in ``storage``, to an explanation."""
+    """Return the explanation for a user from ``answer``, the answer of a search, and ``attempt``, its best attempt.
+
+    ``storage`` is the rounding of the array, and ``tolerance`` the largest difference that counts as equal.
+    """
     settled, deviations, sheet = answer.settled, answer.places.deviations, attempt.search.sheet
     compared = deviations.compared
-    if not answer.is_certain:
+    if not answer.is_certain:  # Only the cells to which the features were fitted are compared.
         compared = np.zeros(settled.target.shape, bool)
         compared[settled.cells] = True
     first = settled.row, settling.find_first_column(sheet)

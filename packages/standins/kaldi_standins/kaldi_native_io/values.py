@@ -196,7 +196,7 @@ class MatrixShape:
 
     @classmethod
     def read(cls, rxfilename: str, *, pipes: bool = True, network: bool = True) -> MatrixShape:
-        """Read the shape of a matrix, without its values.
+        """Read the numbers of rows and columns of a matrix.
 
         Args:
             rxfilename: location of the matrix, such as ``feats.ark:123``.

@@ -431,8 +431,8 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
 class SegmentsExtractor(Mapping[str, Any]):
     """Mapping from segments to audio ``(rate, samples)``, which is cut as in kaldiio.
 
-    Segments have all channels and any length. Times are rounded down to samples, and ends beyond the recording are
-    truncated.
+    A segment has any length, and all channels of its recording, unless a fifth field of the segments file selects one.
+    Times are rounded down to samples, and ends beyond the recording are truncated.
 
     Args:
         fname, separator, pipes, network: script file of the recordings (see :func:`load_scp`).
@@ -470,10 +470,9 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         segment = self._segments[key]
-        last = self._last
-        if last is None or last[0] != segment.recording:
-            last = self._last = (segment.recording, self._recordings[segment.recording])
-        recording = last[1]
+        if self._last is None or self._last[0] != segment.recording:
+            self._last = segment.recording, self._recordings[segment.recording]
+        _, recording = self._last
         if not is_audio(recording):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
