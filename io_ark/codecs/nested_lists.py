@@ -46,7 +46,7 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     first_length = 1 + width * int.from_bytes(head[1:], "little")
     if first_length > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first_length * _SIZED_NUMBER.itemsize)  # peek buffers this list, and more bytes if they are there.
+    source.peek(first_length * _SIZED_NUMBER.itemsize)  # peek buffers this list, and later bytes that have arrived.
     # The room is an estimate from the first list. The next call reads lists that exceed it.
     data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED_NUMBER.itemsize)
     records = np.frombuffer(data, _SIZED_NUMBER, len(data) // _SIZED_NUMBER.itemsize)

@@ -211,7 +211,7 @@ class BlockLoader:
         return None if scanned is None else scanned.block
 
     def _load_objects(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        """Read the objects at increasing ``offsets`` of a file, or only the first few. ``keys`` has the key of each.
+        """Read the objects at increasing ``offsets`` of a file, or only the first few. ``keys`` has their keys.
 
         All offsets are less than ``size`` bytes after the first. Return None if the codec has to read the first object.
         """

@@ -32,7 +32,7 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield tuples with a part of each."""
+    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield a part of every set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)

@@ -27,7 +27,7 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return the form of a program's arguments, of which the last one is the output.
+    """Return the form of a program's arguments. The last argument is the output.
 
     The form is "tables" if the output is a table, otherwise "files" if the first input is a file, "table" if a table is
     the only input, or "none".

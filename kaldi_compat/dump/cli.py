@@ -440,6 +440,7 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 
     During the block, only other parts of the job can run. The temporary files of killed dumps are removed first. For a
     new plan, the outputs of an earlier dump are removed or moved (see :func:`prepare_directories`).
+
     ``new_plan`` is the plan to write, or None to read the existing plan. If another part of the job has written a plan
     in the meantime, that plan is read instead.
     """

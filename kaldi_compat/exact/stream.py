@@ -133,7 +133,7 @@ class ArrayHistory:
     """Buffer of the past samples of one stream, as float32.
 
     Attributes:
-        buffer: (size,): memory for samples, of which the first is sample ``origin`` of the utterance.
+        buffer: (size,): memory for samples. Its first sample is sample ``origin`` of the utterance.
         origin: index in the utterance of the buffer's first sample.
         start: index in the utterance of the first sample that is still needed.
         end: number of samples of the utterance received so far.

@@ -33,7 +33,7 @@ CERTAIN_COST_RATIO = 1.5  # An option is certain if every other value increases 
 
 @dataclass(frozen=True)
 class Answer:
-    """The features that are closest to an array, and descriptions of what they explain and what they do not.
+    """The features that are closest to an array, and descriptions of the explained and the unexplained parts.
 
     Attributes:
         settled: the features, with all steps from the audio to the array.
@@ -189,7 +189,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
     names = ("frame_length", "frame_shift", "snip_edges")
     try:
         options = PitchOptions(sample_frequency=source.rate, **{name: candidate.get(name) for name in names})
-        samples = source.samples * np.float32(32768 / source.full_scale)  # Kaldi's scale is that of 16-bit samples.
+        samples = source.samples * np.float32(32768 / source.full_scale)  # Kaldi expects the scale of 16-bit samples.
         track = np.asarray(track_pitch(samples, options), np.float32)
         processed, _ = process_utterances(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:

@@ -166,9 +166,9 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangement that stacks overlapping frames (splicing, low frame rate), if it fits an array.
 
-    In such an array (rows, columns), successive rows share frames. Of several arrangements, the one with the fewest
-    frames in a row (``stack``) is chosen, and then the one whose rows are the fewest frames apart (``stride``). It is
-    yielded with padding at the ends of the recording, and then without.
+    In such an array (rows, columns), successive rows share frames. If several arrangements are possible,
+    the arrangement with the fewest frames in a row (``stack``) is chosen, and then the one whose rows are the fewest
+    frames apart (``stride``). It is yielded with padding at the ends of the recording, and then without.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -293,8 +293,8 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # The windows of the sample's last frames are cut off, but in a long array they continue. Of a long array, only half
-    # as many rows as the sample has are therefore compared.
+    # The windows of the sample's last frames are cut off, but in a long array they continue. Therefore, only half
+    # as many rows of a long array are compared as the sample has.
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):

@@ -308,8 +308,8 @@ def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tupl
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
     """Return the ``shift`` at which ``features[i + shift]`` and ``target[i]`` agree best for all overlapping frames.
 
-    The shift differs from ``expected_shift`` by at most ``max_deviation``. Of equally good shifts, return the one
-    nearest to ``expected_shift``.
+    The shift differs from ``expected_shift`` by at most ``max_deviation``. If several shifts are equally good,
+    return the nearest to ``expected_shift``.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
