@@ -36,7 +36,7 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
 
 
 def _is_root() -> bool:
-    """Return True if torch prepares the module with which ``torch.jit.script`` was called, not a part of this module."""
+    """Return True if the module that torch prepares is the argument of ``torch.jit.script``, not a part of it."""
     prepare = "call_prepare_scriptable_func_impl"  # Function of torch that calls itself for submodules.
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name != prepare:
