@@ -115,11 +115,16 @@ class SparseVectorCodec(Codec[SparseVector]):
 
     def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
         vector = value if isinstance(value, SparseVector) else SparseVector.from_array(value)
-        indices = to_integers(vector.indices, np.int32)
+        indices, values = to_integers(vector.indices, np.int32), as_array(vector.values)
+        if not 0 <= vector.dim <= INT32_MAX:
+            raise FormatError(f"a sparse vector cannot have dim={vector.dim}: use a number from 0 to {INT32_MAX}")
+        if indices.shape != values.shape:
+            shapes = f"indices of shape {indices.shape} and values of shape {values.shape}"
+            raise FormatError(f"a sparse vector has {shapes}: pass one value for each index")
         if not _are_valid_indices(indices, vector.dim):
             problem = f"the indices of a sparse vector are not ascending, or not in 0 to {vector.dim - 1}"
             raise FormatError(f"{problem}: sort the elements, or increase dim")
-        pairs = list(zip(indices.tolist(), as_array(vector.values).tolist(), strict=True))
+        pairs = list(zip(indices.tolist(), values.tolist(), strict=True))
         if not binary:
             sink.write(f"dim={vector.dim} [ {format_pairs(pairs)}] ".encode("ascii"))
             return

@@ -308,6 +308,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     *(("sparse-vector", SparseVector(5, np.array(indices), np.ones(len(indices), np.float32)), message)
       for indices, message in (([5], "not in 0 to 4"), ([-1], "not in 0 to 4"), ([3, 1], "not ascending"),
                                ([2**32], "do not fit"), ([0.5], "float64"))),
+    *(("sparse-vector", SparseVector(dim, np.zeros(0, np.int32), np.zeros(0, np.float32)), f"cannot have dim={dim}")
+      for dim in (-1, 2**31)),
+    ("sparse-vector", SparseVector(5, np.array([1, 2]), np.ones(1, np.float32)), "pass one value for each index"),
     *(("token-vector", tokens, NOT_A_TOKEN)
       for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
 ]  # fmt: skip
