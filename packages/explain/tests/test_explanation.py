@@ -722,6 +722,8 @@ CEPSTRA = Mfcc(dither=0.0)(SAMPLES)
     (MADE[2:], MADE, "2 frames left out at the start"),
     (MADE.T, MADE, "transposed"),
     (np.vstack((MADE, np.zeros((9, 80)))), MADE, "9 rows of padding at the end"),
+    (np.vstack((MADE, np.zeros((5, 80)))), MADE, "5 rows of padding at the end"),
+    (np.vstack((MADE, np.zeros((4, 80)))), MADE, "4 frames too many at the end"),
     (np.roll(MADE, 1, 1), MADE, "the last column first"),
     (np.roll(CEPSTRA, -1, 1), CEPSTRA, "the first column last"),
     (CEPSTRA[:, [3, 1, 2, 0]], CEPSTRA, "columns 3, 1, 2, 0"),
