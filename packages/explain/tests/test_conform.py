@@ -361,6 +361,24 @@ def test_program_is_run(form: list[str], kit: Path, tmp_path: Path, capsys: pyte
     assert capsys.readouterr().out.startswith("level ")
 
 
+def test_batch_that_writes_some_files_gives_no_reason_for_the_others(kit: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "first.npy", np.ones((2, 2)))
+    code = "import json, shutil, sys; shutil.copy(sys.argv[2], json.load(open(sys.argv[1]))[0]['out'])"
+    command = [sys.executable, "-c", code, "{list.json}", str(tmp_path / "first.npy")]
+    card = conform_command.conform_command(command, level=1, kit=kit)
+    assert [result.grade for result in card.results] == ["wrong", "not supported", "not supported"]
+    assert not any(result.why for result in card.results[1:])
+
+
+def test_program_is_not_run_again_only_after_three_timeouts_in_a_row(tmp_path: Path) -> None:
+    """The second run ends in time. All other runs do not, so the fifth run is the third of this kind in a row."""
+    script = f"echo >> {tmp_path}/runs; [ $(wc -l < {tmp_path}/runs) = 2 ] && exit 3; sleep 9"
+    card = conform_command.conform_command(["sh", "-c", script, "{out.npy}"], level=1, timeout=0.2)
+    reasons = [result.why for result in card.results]
+    assert reasons[:5] == ["it ran longer than 0.2 s", "exit status 3", *["it ran longer than 0.2 s"] * 3]
+    assert set(reasons[5:]) == {"not run, because the program exceeded 0.2 s on the previous 3 vectors"}
+
+
 @pytest.mark.parametrize("command, words", [
     (["sh", "-c", "echo no such option >&2; exit 3", "{out.npy}"], "exit status 3: no such option"),
     (["sh", "-c", "echo 1 2 3 > $0", "{out.npy}"], "its output is no NumPy file: "),

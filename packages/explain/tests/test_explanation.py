@@ -43,7 +43,7 @@ from kaldi_explain.fits import measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
 from kaldi_explain.search import Search
-from kaldi_explain.settling import Settling
+from kaldi_explain.settling import Settling, find_places, fit_map
 from kaldi_explain.sources import AudioSource, append_zeros
 from kaldi_explain.thresholds import THRESHOLDS
 from packages.explain.tests.port import HEAD, MISTAKES, PAGE, port, table, window_of
@@ -722,6 +722,8 @@ CEPSTRA = Mfcc(dither=0.0)(SAMPLES)
     (MADE[2:], MADE, "2 frames left out at the start"),
     (MADE.T, MADE, "transposed"),
     (np.vstack((MADE, np.zeros((9, 80)))), MADE, "9 rows of padding at the end"),
+    (np.vstack((MADE, np.zeros((5, 80)))), MADE, "5 rows of padding at the end"),
+    (np.vstack((MADE, np.zeros((4, 80)))), MADE, "4 frames too many at the end"),
     (np.roll(MADE, 1, 1), MADE, "the last column first"),
     (np.roll(CEPSTRA, -1, 1), CEPSTRA, "the first column last"),
     (CEPSTRA[:, [3, 1, 2, 0]], CEPSTRA, "columns 3, 1, 2, 0"),
@@ -835,6 +837,18 @@ def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch:
     array = 10 / np.log(10) * accurate
     settled = Settling(make_search(array), 1e-6).settle_candidate(candidate)
     assert settled is not None and settled.fit.name.startswith("decibels") and settled.candidate.precise
+
+
+def test_places_are_not_named_if_rounding_explains_their_differences() -> None:
+    candidate = make_candidate("fbank", num_mel_bins=40)
+    array = candidate.compute(SAMPLES.astype(np.float32)).astype(np.float64)
+    array[30, 7] += 5
+    search = make_search(array)
+    settled = fit_map(candidate, search.sheet, 1e-3)
+    assert settled is not None
+    assert find_places(settled, search.sheet, 1e-3).deviations.unexplained
+    rounded = dataclasses.replace(settled, rounding="single precision in quiet bins")
+    assert not find_places(rounded, search.sheet, 1e-3).deviations.unexplained
 
 
 def test_zeros_after_the_audio_are_tried_before_rounding() -> None:

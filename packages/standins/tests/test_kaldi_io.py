@@ -284,6 +284,18 @@ def test_private_readers_refuse_damaged_objects() -> None:
             call(io.BytesIO(data))
 
 
+def test_negative_sizes_are_refused_before_the_rest_is_read() -> None:
+    """The product of two negative sizes is positive, so it would be read from a pipe until its end."""
+    for call, sizes in [
+        (kaldi_io._read_mat_binary, b"FM " + b"\4\xf0\xff\xff\xff" * 2),
+        (lambda file: kaldi_io._read_compressed_mat(file, "CM3"), b" " + bytes(8) + b"\xf0\xff\xff\xff" * 2),
+    ]:
+        file = io.BytesIO(sizes + b"rest")
+        with pytest.raises(FormatError, match="<stream>"):
+            call(file)
+        assert file.read() == b"rest"
+
+
 def test_script_of_write_ark_scp_names_the_matrices(tmp_path: Path) -> None:
     with open(tmp_path / "m.ark", "wb") as archive, open(tmp_path / "m.scp", "w") as script:
         for key, matrix in MATRICES.items():
