@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from dataclasses import replace
 from itertools import pairwise
@@ -30,6 +31,7 @@ from io_ark.blocks import (
 )
 from io_ark.blocks.base import pack_entries
 from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
+from io_ark.errors import FormatError
 
 POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
 VALUES = {
@@ -195,3 +197,12 @@ def test_packed_entries_cannot_be_taken_apart() -> None:
     with pytest.raises(TypeError, match="archive only"):
         PackedBlock(b"a\n", np.zeros(9, np.uint8), np.zeros(1, np.int64)).entries()
     assert create_block(["a"], ["b"]).pack() is None
+
+
+@pytest.mark.parametrize("codec", [PosteriorArraysCodec(), IntListsCodec()])
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("integer", [2**31, 2**32 + 7, 0.5])
+def test_posterior_arrays_beyond_32_bits_are_refused(codec: PosteriorArraysCodec, binary: bool, integer: float) -> None:
+    arrays = PosteriorArrays(np.array([1]), np.array([integer]), np.array([1.0], np.float32))
+    with pytest.raises(FormatError, match=r"integers from \d+ to \d+ do not fit|cannot hold float64"):
+        codec.write(io.BytesIO(), arrays, binary=binary)

@@ -308,6 +308,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     *(("sparse-vector", SparseVector(5, np.array(indices), np.ones(len(indices), np.float32)), message)
       for indices, message in (([5], "not in 0 to 4"), ([-1], "not in 0 to 4"), ([3, 1], "not ascending"),
                                ([2**32], "do not fit"), ([0.5], "float64"))),
+    *(("sparse-vector", SparseVector(dim, np.empty(0, np.int32), np.empty(0, np.float32)), message)
+      for dim, message in ((2**31, "does not fit"), (-1, "cannot have -1 elements"), (3.0, "expected an integer"))),
+    ("symbol-table", {"a": 2**63}, "does not fit into 64 bits"), ("symbol-table", {"a": 1.5}, "expected an integer"),
     *(("token-vector", tokens, NOT_A_TOKEN)
       for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
 ]  # fmt: skip
