@@ -77,7 +77,8 @@ def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_parts_of_i
 def test_blocks_that_differ_concatenate_to_objects() -> None:
     single, double = (create_block(["a"], [np.ones(2, dtype)]) for dtype in (np.float32, np.float64))
     vector, matrix = create_block(["b"], [np.ones(2)]), create_block(["c"], [np.ones((1, 2))])
-    for parts in ([single, double], [vector, matrix], [single, create_block(["x"], ["y"])]):
+    shapes = [create_block(["d"], [ArrayInfo((1, 2), np.dtype(dtype))]) for dtype in (np.float32, np.float64)]
+    for parts in ([single, double], [vector, matrix], [single, create_block(["x"], ["y"])], shapes):
         joined = concatenate(parts)
         assert type(joined) is ObjectBlock
         assert entries(joined) == [entry for part in parts for entry in entries(part)]

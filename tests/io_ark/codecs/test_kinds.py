@@ -434,3 +434,11 @@ def test_columns_and_lines_of_words_are_told_from_triangles_and_integers() -> No
     assert detect_kind(BytesSource(b" [\n 1\n 2 ]\n"))[0] == "matrix"
     assert detect_kind(BytesSource(b" [\n 1\n 2 3 ]\n"))[0] == "packed-matrix"
     assert detect_kind(BytesSource(b"1\nword\n"))[0] == "lines"
+
+
+def test_short_format_chunk_of_the_extensible_format_is_refused() -> None:
+    for extension in (b"", bytes(20), struct.pack("<HHI", 21, 16, 4) + bytes(16)):
+        chunk = struct.pack("<HHIIHH", 0xFFFE, 1, 8000, 16000, 2, 16) + extension
+        body = b"WAVEfmt " + struct.pack("<I", len(chunk)) + chunk + b"data\2\0\0\0\1\0"
+        with pytest.raises(FormatError, match="format chunk that is too short for the extensible format"):
+            from_bytes("wave", b"RIFF" + struct.pack("<I", len(body)) + body)
