@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,34 @@ from io_ark.codecs.pack import Pack
 from io_ark.codecs.tokens import decode_token, encode_token
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
-_MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits, which have at most 19 digits.
+_MAX_LABEL_CHARACTERS = 20  # Labels are integers of 64 bits. The smallest one has a sign and 19 digits.
+_LABELS = range(-(1 << 63), 1 << 63)
 
 
 def _parse_integer(source: Source, line_number: int, words: list[bytes], index: int, word_count: int) -> int:
     """Parse the integer ``words[index]`` of a line.
 
-    Raise FormatError if this word is not an integer, or if the line does not have ``word_count`` words.
+    Raise FormatError if this word is not an integer of 64 bits, or if the line does not have ``word_count`` words.
     """
-    if len(words) != word_count or not INTEGER.fullmatch(words[index]) or len(words[index]) > _MAX_LABEL_DIGITS:
+    is_short = len(words) == word_count and len(words[index]) <= _MAX_LABEL_CHARACTERS
+    number = int(words[index]) if is_short and INTEGER.fullmatch(words[index]) else None
+    if number is None or number not in _LABELS:
         expected = "an integer" if word_count == 1 else "a symbol and its integer"
         source.fail(f"line {line_number}: expected {expected}, found {quote(b' '.join(words))}")
-    return int(words[index])
+    return number
+
+
+def _check_label(value: Any) -> int:
+    """Convert a label to a Python integer. Raise FormatError for a value that is not an integer of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise FormatError(f"expected an integer, not {quote_value(value)}") from error
+    if number not in _LABELS:
+        raise FormatError("a label does not fit into 64 bits: use integers from -2**63 to 2**63 - 1")
+    return number
 
 
 _NOT_IN_ARCHIVE = "a whole file and cannot be in an archive"
@@ -80,7 +96,9 @@ class SymbolTableCodec(LinesCodec):
         return table
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        sink.write(b"".join([b"%s %d\n" % (encode_token(symbol), label) for symbol, label in value.items()]))
+        sink.write(
+            b"".join([b"%s %d\n" % (encode_token(symbol), _check_label(label)) for symbol, label in value.items()])
+        )
 
 
 class ConfigCodec(LinesCodec):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import Codec, Sink, as_array, as_int32, encode_int32, peek_byte, quote, read_int32, read_size
-from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
+from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line, to_integers
 from io_ark.codecs.nested_lists import (
     convert_numbers,
     encode_objects,
@@ -56,8 +56,8 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
 
     def _get_columns(self, value: PosteriorArrays) -> Columns:
         """Return the numbers to write: int32 integers and float32 weights, each of shape (entries,)."""
-        integers, weights = as_array(value.integers), as_array(value.weights)
-        return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
+        integers, weights = to_integers(value.integers, np.int32), as_array(value.weights)
+        return np.ascontiguousarray(integers), np.ascontiguousarray(weights, np.float32)
 
     def create_pack(self, binary: bool) -> Pack:
         return Pack(encode_block=partial(self._pack_block, binary))
@@ -102,7 +102,7 @@ class IntListsCodec(PosteriorArraysCodec):
         )
 
     def _get_columns(self, value: PosteriorArrays) -> Columns:
-        return (np.ascontiguousarray(value.integers, np.int32),)
+        return (np.ascontiguousarray(to_integers(value.integers, np.int32)),)
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:

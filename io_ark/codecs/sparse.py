@@ -17,6 +17,7 @@ from io_ark.codecs.base import (
     Sink,
     as_array,
     as_floats,
+    as_int32,
     encode_int32,
     expect_token,
     quote_or_end,
@@ -115,20 +116,20 @@ class SparseVectorCodec(Codec[SparseVector]):
 
     def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
         vector = value if isinstance(value, SparseVector) else SparseVector.from_array(value)
-        indices, values = to_integers(vector.indices, np.int32), as_array(vector.values)
-        if not 0 <= vector.dim <= INT32_MAX:
-            raise FormatError(f"a sparse vector cannot have dim={vector.dim}: use a number from 0 to {INT32_MAX}")
+        indices, values, dim = to_integers(vector.indices, np.int32), as_array(vector.values), as_int32(vector.dim)
+        if dim < 0:
+            raise FormatError(f"a sparse vector cannot have {dim} elements: set dim to 0 or more")
         if indices.shape != values.shape:
             shapes = f"indices of shape {indices.shape} and values of shape {values.shape}"
             raise FormatError(f"a sparse vector has {shapes}: pass one value for each index")
-        if not _are_valid_indices(indices, vector.dim):
-            problem = f"the indices of a sparse vector are not ascending, or not in 0 to {vector.dim - 1}"
+        if not _are_valid_indices(indices, dim):
+            problem = f"the indices of a sparse vector are not ascending, or not in 0 to {dim - 1}"
             raise FormatError(f"{problem}: sort the elements, or increase dim")
         pairs = list(zip(indices.tolist(), values.tolist(), strict=True))
         if not binary:
-            sink.write(f"dim={vector.dim} [ {format_pairs(pairs)}] ".encode("ascii"))
+            sink.write(f"dim={dim} [ {format_pairs(pairs)}] ".encode("ascii"))
             return
-        sink.write(b"SV " + encode_int32(vector.dim) + encode_int32(len(pairs)))
+        sink.write(b"SV " + encode_int32(dim) + encode_int32(len(pairs)))
         write_pairs(sink, pairs)
 
 

@@ -32,7 +32,7 @@ MEASURED_FILES = ("utt2dur", "utt2num_frames")
 # Files that can be computed from other files, so that a key with two values causes only a warning.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
-_LINE_END_RETURN = re.compile(rb"\r(?=\n|\Z)")  # A line ends at a newline or at the end of the file.
+_LINE_END_RETURN = re.compile(rb"(?<!\r)\r+(?=\n|\Z)")  # A line ends at a newline or at the end of the file.
 _RETURN = "ends with a carriage return: remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
 _EMPTY = "is empty: remove the file, or make the file again"
@@ -143,7 +143,7 @@ class _Fix:
                     raise DataDirError(_RETURN, path, line_number, get_field(line))
                 if has_channel and len(split_fields(line)) > 4:
                     raise DataDirError(_CHANNEL, path, line_number, get_field(line))
-            return_count += len(_LINE_END_RETURN.findall(chunk)) if self.strip_cr else 0
+            return_count += sum(map(len, _LINE_END_RETURN.findall(chunk))) if self.strip_cr else 0
         if return_count:
             self.stage.write(name, (_LINE_END_RETURN.sub(b"", chunk) for chunk in read_chunks(path)))
             self.say(f"removed {return_count} carriage return{'s' * (return_count > 1)} from {self.folder}/{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from dataclasses import replace
 from itertools import pairwise
@@ -30,6 +31,7 @@ from io_ark.blocks import (
 )
 from io_ark.blocks.base import pack_entries
 from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
+from io_ark.errors import FormatError
 
 POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
 VALUES = {
@@ -75,7 +77,8 @@ def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_parts_of_i
 def test_blocks_that_differ_concatenate_to_objects() -> None:
     single, double = (create_block(["a"], [np.ones(2, dtype)]) for dtype in (np.float32, np.float64))
     vector, matrix = create_block(["b"], [np.ones(2)]), create_block(["c"], [np.ones((1, 2))])
-    for parts in ([single, double], [vector, matrix], [single, create_block(["x"], ["y"])]):
+    shapes = [create_block(["d"], [ArrayInfo((1, 2), np.dtype(dtype))]) for dtype in (np.float32, np.float64)]
+    for parts in ([single, double], [vector, matrix], [single, create_block(["x"], ["y"])], shapes):
         joined = concatenate(parts)
         assert type(joined) is ObjectBlock
         assert entries(joined) == [entry for part in parts for entry in entries(part)]
@@ -195,3 +198,12 @@ def test_packed_entries_cannot_be_taken_apart() -> None:
     with pytest.raises(TypeError, match="archive only"):
         PackedBlock(b"a\n", np.zeros(9, np.uint8), np.zeros(1, np.int64)).entries()
     assert create_block(["a"], ["b"]).pack() is None
+
+
+@pytest.mark.parametrize("codec", [PosteriorArraysCodec(), IntListsCodec()])
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("integer", [2**31, 2**32 + 7, 0.5])
+def test_posterior_arrays_beyond_32_bits_are_refused(codec: PosteriorArraysCodec, binary: bool, integer: float) -> None:
+    arrays = PosteriorArrays(np.array([1]), np.array([integer]), np.array([1.0], np.float32))
+    with pytest.raises(FormatError, match=r"integers from \d+ to \d+ do not fit|cannot hold float64"):
+        codec.write(io.BytesIO(), arrays, binary=binary)

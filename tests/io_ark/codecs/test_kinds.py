@@ -308,8 +308,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     *(("sparse-vector", SparseVector(5, np.array(indices), np.ones(len(indices), np.float32)), message)
       for indices, message in (([5], "not in 0 to 4"), ([-1], "not in 0 to 4"), ([3, 1], "not ascending"),
                                ([2**32], "do not fit"), ([0.5], "float64"))),
-    *(("sparse-vector", SparseVector(dim, np.zeros(0, np.int32), np.zeros(0, np.float32)), f"cannot have dim={dim}")
-      for dim in (-1, 2**31)),
+    *(("sparse-vector", SparseVector(dim, np.empty(0, np.int32), np.empty(0, np.float32)), message)
+      for dim, message in ((2**31, "does not fit"), (-1, "cannot have -1 elements"), (3.0, "expected an integer"))),
+    ("symbol-table", {"a": 2**63}, "does not fit into 64 bits"), ("symbol-table", {"a": 1.5}, "expected an integer"),
     ("sparse-vector", SparseVector(5, np.array([1, 2]), np.ones(1, np.float32)), "pass one value for each index"),
     *(("token-vector", tokens, NOT_A_TOKEN)
       for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
@@ -434,3 +435,11 @@ def test_columns_and_lines_of_words_are_told_from_triangles_and_integers() -> No
     assert detect_kind(BytesSource(b" [\n 1\n 2 ]\n"))[0] == "matrix"
     assert detect_kind(BytesSource(b" [\n 1\n 2 3 ]\n"))[0] == "packed-matrix"
     assert detect_kind(BytesSource(b"1\nword\n"))[0] == "lines"
+
+
+def test_short_format_chunk_of_the_extensible_format_is_refused() -> None:
+    for extension in (b"", bytes(20), struct.pack("<HHI", 21, 16, 4) + bytes(16)):
+        chunk = struct.pack("<HHIIHH", 0xFFFE, 1, 8000, 16000, 2, 16) + extension
+        body = b"WAVEfmt " + struct.pack("<I", len(chunk)) + chunk + b"data\2\0\0\0\1\0"
+        with pytest.raises(FormatError, match="format chunk that is too short for the extensible format"):
+            from_bytes("wave", b"RIFF" + struct.pack("<I", len(body)) + body)

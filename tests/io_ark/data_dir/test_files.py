@@ -606,6 +606,12 @@ def test_return_at_the_end_of_the_last_line_is_refused(tmp_path: Path) -> None:
         DataDir.combine(tmp_path / "out", data)
 
 
+def test_repeated_returns_at_ends_of_lines_are_removed(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", text="a x\r\r\nb y\rz\nc z\r\r")
+    DataDir(data).fix(strip_cr=True)
+    assert (data / "text").read_bytes() == b"a x\nb y\rz\nc z\n"
+
+
 def test_byte_order_mark_of_an_additional_file_is_refused(tmp_path: Path) -> None:
     data = small(tmp_path / "data", extra="\ufeffa x\nb y\nc z\n")
     for files in ({"utt_files": ["extra"]}, {"speaker_files": ["extra"]}):
