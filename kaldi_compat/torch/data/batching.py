@@ -306,7 +306,8 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     if all(label is None for label in labels):
         return None
     if all(isinstance(label, (int, np.integer)) and -(1 << 63) <= label < 1 << 63 for label in labels):
-        return torch.tensor(labels)
+        # torch converts no NumPy uint64, and combines unsigned integers of more than 8 bits with no other type.
+        return torch.tensor([int(i) if isinstance(i, np.unsignedinteger) and i.itemsize > 1 else i for i in labels])
     sequences = [_convert_integers(label) for label in labels]
     present = _require_all(sequences)
     return labels if present is None else pad(present, ALIGNMENT_PADDING)[0]

@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import split_into_frames
+from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.search import Lattice, find_predecessors, trace_paths
 from kaldi_compat.pitch.tracker import track_pitches
@@ -329,3 +329,22 @@ def test_absurdly_loud_audio_has_a_pitch() -> None:
 def test_options_with_a_table_of_lags_beyond_memory_are_refused_at_once(changes: dict[str, Any]) -> None:
     with memory_below(10e6), pytest.raises(OptionError, match=next(iter(changes))):
         track_pitch(speech(), PitchOptions(**changes))
+
+
+def test_ballast_is_revised_with_the_chunk_that_reaches_recompute_frame() -> None:
+    samples = (np.linspace(0, 9000, 24000) * np.sin(np.arange(24000) / 13)).astype(np.float32)
+    counts = _split(samples, PitchOptions(frames_per_chunk=20)).frame_counts
+    first_ballasts = []
+    for chunk in (1, 2):
+        at_end = PitchOptions(frames_per_chunk=20, recompute_frame=int(counts[chunk]))
+        at_start = PitchOptions(frames_per_chunk=20, recompute_frame=int(counts[chunk - 1]) + 1)
+        later, earlier = (_split(samples, options).revised for options in (at_end, at_start))
+        assert later is not None and earlier is not None
+        assert np.array_equal(later[1][: at_start.recompute_frame], earlier[1][: at_start.recompute_frame])
+        first_ballasts.append(later[1][0])
+    assert first_ballasts[0] < first_ballasts[1]  # The audio becomes louder.
+
+
+def _split(samples: np.ndarray[Any, Any], options: PitchOptions) -> PitchFrames:
+    constants = PitchConstants.from_options(options)
+    return split_into_frames(samples, np.zeros(1, np.int64), np.array([len(samples)]), constants)

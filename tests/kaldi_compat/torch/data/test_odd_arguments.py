@@ -201,6 +201,14 @@ def test_other_labels_are_a_list(label: Any) -> None:
     assert collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)]).labels == [label, label]
 
 
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64, np.ulonglong])
+@pytest.mark.parametrize("other", [5, True, np.int8(5), np.uint8(5), np.uint64(5)])
+def test_unsigned_numpy_labels_become_int64(kind: type[Any], other: Any) -> None:
+    labels = collate([item(torch.zeros(3), label=label) for label in (other, kind(7))]).labels
+    assert isinstance(labels, torch.Tensor) and labels.dtype == torch.int64
+    assert labels.tolist() == [int(other), 7]
+
+
 @pytest.mark.skipif(not hasattr(torch, "uint64"), reason="needs unsigned tensors")
 def test_labels_beyond_int64_do_not_wrap() -> None:
     label = torch.tensor([2**63], dtype=torch.uint64)
