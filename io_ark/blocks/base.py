@@ -294,7 +294,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.decode_keys(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than cutting out each.
+        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than slicing.
             yield from zip(self.decode_keys(), list(stacked), strict=True)
             return
         begin = 0

@@ -74,9 +74,9 @@ class Moments:
     """Statistics of the finite values of each of ``column_count`` columns, and counts of NaN and infinities."""
 
     def __init__(self, column_count: int) -> None:
-        self.count = np.zeros(column_count)  # Numbers of finite values.
+        self.count = np.zeros(column_count)  # Number of finite values in each column.
         self.mean = np.zeros(column_count)
-        self.squares = np.zeros(column_count)  # Sums of squared differences from the means.
+        self.squares = np.zeros(column_count)  # Sum of squared differences from each mean.
         self.nan_count = np.zeros(column_count, np.int64)
         self.infinite_count = np.zeros(column_count, np.int64)
         self.minimum = np.full(column_count, np.inf)

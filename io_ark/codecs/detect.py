@@ -41,7 +41,7 @@ _TOKENS = {
     b"<Topology>": ("topology", {}), b"ContextDependency": ("tree", {}),
 }  # fmt: skip
 MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]  # First words of models in text.
-FST = b"\xd6\xfd\xb2\x7e"  # First bytes of graphs, in OpenFst's format.
+FST = b"\xd6\xfd\xb2\x7e"  # First bytes of graphs in OpenFst's format.
 # Matches the start of a configuration file: empty lines and comments, and then an option or a comment.
 _CONFIG = re.compile(rb"(?:[ \t\r]*(?:#[ \t\r][^\n]*|#)?\n)*[ \t]*(?:--[A-Za-z]|#[ \t\r\n])")
 _TOKEN_END = 5  # Bytes of the binary marker, a token of two letters and a space, with which most objects start.
@@ -338,7 +338,7 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
     """Return the kind of a list of tokens, integers, lists of integers or lists of pairs, or raise FormatError."""
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"
-    if all(isinstance(element, int | np.integer) for element in value):  # An empty list counts as integers.
+    if all(isinstance(element, int | np.integer) for element in value):  # An empty list counts as a list of integers.
         return "int-vector"
     if all(isinstance(element, list | tuple | np.ndarray) for element in value):
         items = [item for element in value for item in element]

@@ -43,7 +43,7 @@ _NESTED = ("posterior", "int-vector-vector")  # Layouts of lists of lists.
 class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
-    data: Any  # Bytes-like object that contains the bytes.
+    data: Any  # Bytes-like object, of which a part is scanned.
     begin: int  # Offset of the first byte to scan.
     end: int  # Offset after the last byte to scan.
     max_object_bytes: int  # Maximum bytes of an object. The codec reads a larger object directly into its array.

@@ -34,7 +34,7 @@ _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 _CHUNK_BYTES = 1 << 16
 _BEYOND_FLOAT32 = 0x1FFFFFFF  # Mask of the bits of a float64's significand that a float32 lacks.
 _TIE = 0x10000000  # Value of the _BEYOND_FLOAT32 bits of a number halfway between two float32 numbers.
-_TINY = float(np.finfo(np.float32).tiny)  # Smallest normal float32. The mask does not apply to smaller numbers.
+_TINY = float(np.finfo(np.float32).tiny)  # Smallest normal float32. _BEYOND_FLOAT32 does not apply to smaller numbers.
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 

@@ -166,7 +166,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block_bytes, is_counted, foreign_chunk)
-    # Sizes that differ by one byte are correct, because a chunk of odd size is followed by a byte of padding.
+    # A difference of one byte is accepted, because a chunk of odd size is followed by a byte of padding.
     if abs(chunks.byte_count + data_size - chunks.riff_size) > 1 and not problem:
         logger.warning(
             "%s: Expected %d bytes in RIFF chunk, but after first data block there will be %d + %d bytes "

@@ -263,7 +263,7 @@ def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
     changes: list[tuple[int, list[Rename]]] = []
     skipped_processes: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
-    with contextlib.suppress(OSError):  # A directory that must not be listed cannot be cleared up.
+    with contextlib.suppress(OSError):  # A directory that this user may not list cannot be cleared up.
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
                 continue

@@ -112,7 +112,7 @@ def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
     alignment is reordered if its last frame is a self-loop and its first frame is not.
     """
     steps_with_loop = steps[loops[steps] | loops[steps + 1]]
-    indices = np.searchsorted(steps_with_loop, bounds)  # Index of the first such step of each alignment.
+    indices = np.searchsorted(steps_with_loop, bounds)  # Number of such steps before each bound.
     has_step = indices[1:] > indices[:-1]
     decisive_steps = steps_with_loop[indices[:-1][has_step]]
     if (loops[decisive_steps] & loops[decisive_steps + 1]).any():

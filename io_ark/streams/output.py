@@ -208,7 +208,7 @@ class Output(ClosedOnExit):
         if self.entry.is_broken:
             self._is_broken = True
         if self._raw is not None:
-            close_raw = self._discard  # Called if the output is broken or cannot be flushed.
+            close_raw = self._discard  # Discard an output that is broken or cannot be flushed.
             try:
                 if self._is_broken:
                     self._refuse_write()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-# Numbers of buckets of GNU's std::unordered_map, which takes the next number if it has more entries than buckets.
+# Numbers of buckets of GNU's std::unordered_map, which grows to the next number when it has more entries than buckets.
 BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933)
 MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::sort is a stable insertion sort.
 

@@ -177,7 +177,7 @@ def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]
     """Return the values before the first error that the iteration raises, and this error (None if there is none)."""
     collected = list[Any]()
     try:
-        collected.extend(values)  # After an error, this keeps the values before it.
+        collected.extend(values)  # If an error is raised, earlier values stay in the list.
     except Exception as error:
         return collected, error
     return collected, None

@@ -29,7 +29,7 @@ EXTERNAL_EVENTS = {
 }
 # Libraries that compile code during the first calls. The files that a compiler reads do not affect results.
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton", "numba")
-SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")  # Their files describe the machine, and are not recorded.
+SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")  # Folders with files that describe the machine, which are not recorded.
 CODE_SUFFIXES = tuple(importlib.machinery.all_suffixes())
 # Modules that open files of code to import or show them. Other modules open such files as data.
 READERS_OF_CODE = ("importlib._bootstrap_external", "_frozen_importlib_external", "zipimport", "tokenize")

@@ -191,7 +191,7 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.outer:
-            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # Index of the value.
+            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # Depth of the value.
         if len(self.outer) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report_opaque(path, value, "nested too deeply" if len(self.outer) >= MAX_DEPTH else "too large")
         self.outer[key] = None
@@ -325,7 +325,7 @@ class _Walk:
             return "builtin", [("name", value.__qualname__), *bound], True
         if isinstance(value, np.ndarray):
             return "array", [("shape", str(value.shape)), ("", value.ravel().tolist())], True
-        if isinstance(value, str | int | float | complex | bytes):  # The class of the value is derived from these.
+        if isinstance(value, str | int | float | complex | bytes):  # The value's class is a subclass of one of these.
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
             content = [("type", _get_name(type(value))), ("[]", base(value))]
             return "number", [*content, *_list_own_attributes(value)], True
@@ -517,7 +517,7 @@ def _digest_code(code: types.CodeType) -> bytes:
         for constant in code.co_consts
     ]
     names = " ".join(code.co_names + code.co_varnames + code.co_freevars)
-    exceptions = getattr(code, "co_exceptiontable", b"")  # Python 3.11 and later keep them apart from co_code.
+    exceptions = getattr(code, "co_exceptiontable", b"")  # Python before 3.11 keeps exception handlers in co_code.
     return _hash(code.co_code, names, f"{code.co_argcount} {code.co_flags}", exceptions, *constants)
 
 

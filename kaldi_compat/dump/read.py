@@ -43,8 +43,8 @@ MAX_WAITING_BYTES, MAX_PINNED_BYTES, MIN_WAITING_BYTES = 256 << 20, 1 << 30, 32 
 BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 24
 # Number of lines of wav.scp that are read together: initial value, and maximum.
 FIRST_LINES, MAX_LINES = 8, 256
-MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, which checks its duration before its samples.
-MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive lines often name the same one.
+MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, to check its duration before its samples.
+MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive lines often name the same archive.
 
 
 class RowMemory(FileMemory):

@@ -145,7 +145,7 @@ def draw_features(values: Floats, frame_shift: float, column_label: str, title: 
 def encode_png(levels: npt.NDArray[np.uint8]) -> bytes:
     """Encode 8-bit gray levels (rows, columns) as a PNG file."""
     rows, columns = levels.shape
-    scanlines = np.zeros((rows, columns + 1), np.uint8)  # A scanline begins with the number of its filter: 0 is none.
+    scanlines = np.zeros((rows, columns + 1), np.uint8)  # A scanline begins with a filter number: 0 for no filter.
     scanlines[:, 1:] = levels
 
     def make_chunk(name: bytes, data: bytes) -> bytes:

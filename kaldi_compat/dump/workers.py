@@ -105,7 +105,7 @@ class _Workers:
                 for worker in self.workers:
                     if worker.shard is None and self.waiting:
                         worker.shard = self.waiting.popleft()
-                        with contextlib.suppress(OSError):  # Sending to a dead worker fails. It is replaced later.
+                        with contextlib.suppress(OSError):  # Sending to a dead worker fails. It will be replaced.
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}

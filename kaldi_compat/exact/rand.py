@@ -164,7 +164,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
     ``seeds`` (n,) are states of ``rand_r()``. Return the radii and the angles in radians, both (n, pairs).
     """
     multipliers, increments = compute_rand_r_jumps(pairs)
-    words = seeds[:, None] * multipliers[:, None] + increments[:, None]  # Six words for each pair, (6, n, pairs).
+    words = seeds[:, None] * multipliers[:, None] + increments[:, None]  # (6, n, pairs): three words for each draw.
     # Each draw joins 11, 10 and 10 bits of its three words. The multipliers and increments have shifted the words.
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
     uniform_radius, turn = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)

@@ -207,7 +207,7 @@ def repeated_deltas(
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
     """Return the numbers of frames before and after each frame that :func:`compute_inner_shifted_deltas` needs."""
-    last_shift = max(0, options.num_blocks - 1) * options.block_shift  # It is negative if the blocks go backwards.
+    last_shift = max(0, options.num_blocks - 1) * options.block_shift  # Negative if block_shift is negative.
     return options.delta_window + max(0, -last_shift), options.delta_window + max(0, last_shift)
 
 

@@ -104,7 +104,7 @@ class BaseOptions:
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-    __signature__ = ConstructorSignature()  # Without it, help() would show the signature of __new__.
+    __signature__ = ConstructorSignature()  # Otherwise, help() would show the signature of __new__.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:  # Without this check, __init__ would raise a TypeError that suggests no name.
@@ -118,7 +118,8 @@ class BaseOptions:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
         for field in dataclasses.fields(cls):
-            if field.name not in vars(cls).get("__annotations__", {field.name}):  # The base class has checked it.
+            is_inherited = field.name not in vars(cls).get("__annotations__", {field.name})
+            if is_inherited:  # The base class has checked the option.
                 continue
             if "option" not in field.metadata or type(field.default) not in TYPE_NAMES:
                 raise OptionError(

@@ -97,8 +97,8 @@ def split_into_frames(
     frame_counts[last_chunks] = total_frames
     chunks = _Chunks(bounds, sample_counts, frame_counts)
 
-    outputs = _take_previous(sample_counts, bounds), sample_counts  # First sample, and index after the last sample.
-    table = np.column_stack((starts[utterance], chunk_ends, chunk_begins, *outputs))
+    first_outputs, output_ends = _take_previous(sample_counts, bounds), sample_counts
+    table = np.column_stack((starts[utterance], chunk_ends, chunk_begins, first_outputs, output_ends))
     signal = resample_chunks(samples, constants.filters, table)
     if samples.dtype != np.int16:
         check_finite(signal)

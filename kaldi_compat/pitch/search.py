@@ -260,7 +260,7 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
     has_changed, last = False, 0  # ``last`` is the predecessor of the previous state.
     for i in range(len(best)):
         first, cheapest = max(last, lower[i]), best[i]
-        if first in (upper[i], cheapest):  # There is nothing to search, or the search would begin at the best one.
+        if first in (upper[i], cheapest):  # No state is left to search, or the search would begin at the best state.
             last = first
             continue
         for j in range(first, upper[i] - 1):

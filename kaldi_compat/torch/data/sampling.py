@@ -39,7 +39,7 @@ _MAX_LENGTH_RATIO = 1e6
 class SamplerState(TypedDict):
     """Position of a sampler in an epoch, which can be written as JSON."""
 
-    epoch: int  # Number of the epoch, as for ``set_epoch``.
+    epoch: int  # Epoch number, as passed to ``set_epoch``.
     batches: int  # Number of batches of the epoch that are done, from which the next iteration resumes.
     seed: int  # Seed of the shuffling.
     # Lengths (as a checksum), settings and number of ranks. A sampler with different data refuses the state.
