@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
+from io_ark.text import format_count
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.functional import cmvn
@@ -136,8 +137,8 @@ class CmvnAccumulator:
         """Add statistics (2, dim + 1). Raise FeatureError if earlier statistics have a different shape."""
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
-                f"the frames ({stats.shape[1] - 1}) do not have as many columns as the accumulated statistics "
-                f"({self._stats.shape[1] - 1}): pass frames with the same number of columns"
+                f"the frames have {format_count(stats.shape[1] - 1, 'column')}, but the accumulated statistics have "
+                f"{self._stats.shape[1] - 1}: pass frames with the same number of columns"
             )
         self._stats = self._stats + stats if self._stats.size else stats
 
