@@ -186,7 +186,7 @@ class Finder:
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts of lowest cost. Return the one that explains most, or None if none is similar."""
+        """Settle the three attempts with the lowest costs, and return the best. Return None if all are hopeless."""
         results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
@@ -237,15 +237,18 @@ class Finder:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
             return self._explain_by_dithering(attempt) if is_alike else None
         settled, column_count = self._settle_attempt(attempt), sheet.values.shape[1]
-        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(column_count)
+        uses_all_columns = sheet.arrangement.words or sheet.arrangement.has_all_columns(column_count)
         # A later stage may explain the columns that this attempt leaves out.
-        if not settled or not (is_whole or _may_include_pitch(column_count)):
+        if not settled or not (uses_all_columns or _may_include_pitch(column_count)):
             return None
         is_equal = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
         return settled if is_equal or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array."""
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array.
+
+        Only models that kaldi-compat's engine computes are dithered.
+        """
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._get_tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
@@ -254,8 +257,8 @@ class Finder:
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
         """Settle the candidate of an attempt without the noise that the search added.
 
-        Of the framings that :func:`_list_usual_framings` yields, choose the one with the smallest residual. Return None
-        if none can be compared with the array. The result is cached for the candidate and the sheet.
+        Choose the framing from :func:`_list_usual_framings` that has the smallest residual. Return None if no framing
+        can be compared with the array. The result is cached for the candidate and the sheet.
         """
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
@@ -282,8 +285,9 @@ class Finder:
     def _list_pairs(self, searches: list[Search], sources: Sequence[AudioSource], certain: float | None) -> list[Pair]:
         """Return all pairs of a search and a source that have a timing, until the budget of the stage ends.
 
-        Timings in parts of a source are added if no timing in the whole source has a score above ``certain``. If
-        ``certain`` is None, the audio was misread: parts are not tried, and a frame shift of 10 ms raises the score.
+        Sources that are shorter than 25 ms are skipped. Timings in parts of a source are added if no timing in the
+        whole source has a score above ``certain``. If ``certain`` is None, which stands for misread audio, parts are
+        not tried, and a frame shift of 10 ms raises the score.
         """
         pairs = []
         for search, source in itertools.product(searches, sources):
@@ -339,10 +343,10 @@ class Finder:
                 yield from self.starts[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options.
+        """Yield up to ``THRESHOLDS.descents`` of the best starts with improved options.
 
-        If an improved start nearly explains the array in an arrangement that is not plain, also try its candidate in
-        all other arrangements that are not plain.
+        If an improved start nearly explains the array, and its arrangement is not plain, also try its candidate in all
+        other arrangements that are not plain.
         """
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
@@ -353,11 +357,11 @@ class Finder:
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
         """Yield the candidate in all other searches without a plain arrangement, with the best of 16 first frames."""
-        start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
+        first_frame, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
-                starts = range(start - half_stack, start + half_stack)
-                moved = (attempt.candidate.change({"start": other_start}) for other_start in starts)
+                first_frames = range(first_frame - half_stack, first_frame + half_stack)
+                moved = (attempt.candidate.change({"start": frame}) for frame in first_frames)
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
@@ -445,10 +449,11 @@ class Finder:
     def _search_clipped(self) -> Iterator[Attempt]:
         """Yield attempts with audio that is amplified and clipped to 16 bits, or clipped to a level below its peak.
 
-        They cost at least a fifth less than the best start. Do nothing if an attempt nearly explains the array, or if
-        no attempt resembles it.
+        Clipping must reduce the cost of the best start by more than a fifth. Nothing is tried if an earlier attempt
+        nearly explains the array, or if no attempt resembles the array.
         """
-        for start in self.starts[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
+        may_be_clipped = THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless
+        for start in self.starts[:1] if may_be_clipped else []:
             candidate = start.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
             best = start.search.find_best_candidate((candidate, *clipped))
@@ -459,10 +464,10 @@ class Finder:
                 yield Attempt(start.search, best).improve()
 
     def _search_limited_audio(self, plain_cost: float) -> Iterator[Attempt]:
-        """Yield an attempt with audio that is clipped below its peak, if its cost is below 80% of ``plain_cost``.
+        """Yield an attempt with audio that is clipped below its peak, if a trial costs less than 80% of ``plain_cost``.
 
-        The level is found with the options of the best starts, and again after these options have been improved. Audio
-        of ``THRESHOLDS.clipped_seconds`` or longer is not tried.
+        Each trial combines one of the best starts with one of several clipping levels. The level of the best trial is
+        refined before and after the options are improved. Audio of ``THRESHOLDS.clipped_seconds`` or longer is skipped.
         """
         # Cost, level, search, and candidate without clipping. A level of 0 would leave only zeros.
         trials = list[tuple[float, float, Search, Candidate]]()
@@ -488,12 +493,14 @@ class Finder:
     def _search_resampled(self, max_ratio: float) -> Iterator[Attempt]:
         """Yield attempts with resampled audio that cost at most ``max_ratio`` times as much as a search's best start.
 
-        The two likeliest rates of each search are tried. ``THRESHOLDS.much_better`` stands for an early stage, in which
-        most options are still unknown, and in which attempts with a small cost need to gain only a fifth.
+        The two likeliest rates of each search are tried. Nothing is tried if an earlier attempt nearly explains the
+        array. A ``max_ratio`` of ``THRESHOLDS.much_better`` selects an early stage, in which most options are still
+        unknown, and in which attempts with a small cost need to gain only a fifth.
         """
         best_starts, is_early = dict[Search, Attempt](), max_ratio <= THRESHOLDS.much_better
-        for start in self.starts if self._get_lowest_cost() > THRESHOLDS.near else []:
-            best_starts.setdefault(start.search, start)
+        if self._get_lowest_cost() > THRESHOLDS.near:
+            for start in self.starts:
+                best_starts.setdefault(start.search, start)
         for search, start in best_starts.items():
             candidate = start.candidate.remove_noise()
             for resampled_starts in _list_starts_at_likely_rates(search, candidate, is_early):
@@ -523,10 +530,10 @@ class Finder:
 
 
 def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early: bool) -> list[list[Candidate]]:
-    """Return the starts at the two likeliest other sampling rates: for each rate, a list by ascending cost.
+    """Return starts at up to two other sampling rates of a candidate's audio: for each rate, a list by ascending cost.
 
-    The likeliest rates have the lowest costs, which must be below ``THRESHOLDS.other_rate``. With ``is_early``, they
-    must also be below the costs of all starts at the candidate's own rate.
+    These rates have the lowest costs, which must be below ``THRESHOLDS.other_rate``. With ``is_early``, they must also
+    be below the costs of all starts at the candidate's own rate.
     """
     max_cost = THRESHOLDS.other_rate
     if is_early:
@@ -537,17 +544,17 @@ def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return the starts in ``source``, the candidate's audio at any rate, whose rows have the candidate's times."""
+    """Return starts in ``source``, the candidate's audio at any rate, whose rows have the candidate's times."""
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
-    return search.list_starts(source, [Timing(row_shift, center, 1.0, True)])
+    return search.list_starts(source, [Timing(row_shift, center, score=1.0, is_whole=True)])
 
 
 def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate], best: Candidate) -> Iterator[Attempt]:
     """Yield attempts with the two resamplers of the lowest costs, each before and after improving all options.
 
-    The resamplers convert ``source`` to the rate of ``starts``. ``best`` is the best of the improved starts.
+    The resamplers convert ``source`` to the sampling rate of ``starts``. ``best`` is the best of the improved starts.
     """
     sources = list_resamplings(source, int(best.rate))
     # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
@@ -594,9 +601,9 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    The search changes the logarithm by at most ``reach``, and each of the ``iterations`` shrinks the searched interval
-    to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does not
-    increase the cost, because audio is usually clipped after conversion to integers.
+    The search starts from ``level``, changes the natural logarithm by at most ``reach``, and shrinks the searched
+    interval to 62% in each of the ``iterations``. The audio of ``candidate`` is not clipped. A whole number of 16-bit
+    steps is preferred if it does not increase the cost, because audio is usually clipped after conversion to integers.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:
@@ -606,13 +613,13 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
     low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
     left, right = measure_log_level(high - ratio * (high - low)), measure_log_level(low + ratio * (high - low))
     for _ in range(iterations):
-        if left < right:
-            high, right = right[1], left
+        if left < right:  # The first numbers of the pairs are the costs.
+            (_, high), right = right, left
             left = measure_log_level(high - ratio * (high - low))
         else:
-            low, left = left[1], right
+            (_, low), left = left, right
             right = measure_log_level(low + ratio * (high - low))
-    cost, log_best = min(left, right)
-    step, best = candidate.source.full_scale / 32768, math.exp(log_best)
+    cost, best_log_level = min(left, right)
+    step, best = candidate.source.full_scale / 32768, math.exp(best_log_level)
     rounded = max(round(best / step), 1) * step
     return rounded if _measure_clipped_cost(search, candidate, rounded) <= max(cost, THRESHOLDS.explained) else best
