@@ -1,7 +1,4 @@
-"""Complete the result of a search with noise, pitch, parts of the array, and the certainty of options.
-
-:mod:`kaldi_explain.finder` defines the words candidate, sheet, arrangement, start, cost and settling.
-"""
+"""Complete the result of a search with noise, pitch, parts of the array, and the certainty of options."""
 
 from __future__ import annotations
 
@@ -43,8 +40,7 @@ class Answer:
         places: places where the array differs from the features.
         is_certain: True if the features explain nearly all values of the array, and this cannot be chance.
         words: descriptions of additional steps: rounding, noise, pitch. "" stands for no step.
-        unexplained: descriptions of the parts of the array that the features and these steps do not explain. [] if they
-            explain all of the array, or if the answer is uncertain and explains too little to name the parts.
+        unexplained: descriptions of the unexplained parts of the array. [] if there are none, or too many to name.
         certain, guessed: descriptions of the certain and the uncertain options. Both are empty if ``is_certain``.
     """
 
@@ -60,17 +56,16 @@ class Answer:
 def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
     """Return the answer of a search, and explain differences that remain between the array and the best features.
 
-    ``attempt`` is the best attempt of ``finder``. ``settled`` is its candidate, with its open options chosen, and with
-    the steps from its features to the array. If the features are certain and explain all values in their columns, other
-    columns are compared with pitch. If the features are uncertain but resemble the array, noise may explain the
-    differences, or the features may explain only some columns. In an answer that remains uncertain, certain options are
-    separated from guesses. ``tolerance`` is the largest residual (:func:`fits.measure_residual`) that counts as
-    explained.
+    ``attempt`` is the best attempt of ``finder``, and ``settled`` is its candidate after its open options were chosen.
+    If the features are certain and explain all values in their columns, other columns are compared with pitch. If the
+    features are uncertain but resemble the array, noise may explain the differences, or the features may explain only
+    some columns. In an answer that remains uncertain, certain options are separated from guesses. ``tolerance`` is the
+    largest residual of an explanation (:func:`fits.measure_residual`).
     """
     finder.budget.begin_completion()
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
-    answer = Answer(settled, places, _is_certain(settled, places.deviations, tolerance), [settled.rounding])
+    answer = Answer(settled, places, _is_certain(settled, places.deviations, tolerance), words=[settled.rounding])
     if answer.is_certain:
         unexplained = [*places.deviations.unexplained, *_describe_unexplained_rows(settled, sheet)]
         answer = replace(answer, unexplained=unexplained)
@@ -116,10 +111,8 @@ def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
         return answer
     settled = _focus_on_columns(settled, sheet, tolerance)
     places = settling.find_places(settled, sheet, tolerance)
-    is_certain = _is_certain(settled, places.deviations, tolerance)
-    unexplained = places.deviations.unexplained
-    if not is_certain:
-        unexplained = [f"{settled.measure_unexplained():.2g} of the spread"]
+    is_certain, unexplained = _is_certain(settled, places.deviations, tolerance), places.deviations.unexplained
+    unexplained = unexplained if is_certain else [f"{settled.measure_unexplained():.2g} of the spread"]
     return replace(answer, settled=settled, places=places, is_certain=is_certain, unexplained=unexplained)
 
 
@@ -162,10 +155,7 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe the numbers of rows before and after the rows with features, or return [] if there are none.
-
-    Rows at the ends of the array that do not depend on the audio, such as padding, are not counted.
-    """
+    """Describe how many rows precede and follow the rows with features, without padding at the ends of the array."""
     rows_before = np.flatnonzero(sheet.rows[: settled.row])
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     count_before = settled.row - int(rows_before[0]) if len(rows_before) else 0
@@ -174,7 +164,7 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield candidates without added noise. No map, such as an offset, is fitted between their features and the array.
+    """Yield settled candidates without the noise that the search added, and without a map such as an offset.
 
     The candidate of ``attempt`` comes first, and then the first two starts of the search if they have the same sheet.
     Every candidate is followed by its variations with different frame positions, ``snip_edges=True`` and no padding.
@@ -204,8 +194,8 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
         options = PitchOptions(sample_frequency=source.rate, **{name: candidate.get(name) for name in names})
         samples = source.samples * np.float32(32768 / source.full_scale)  # Kaldi expects the scale of 16-bit samples.
         track = np.asarray(track_pitch(samples, options), np.float32)
-        utterance_edges = np.array([0, len(track)])  # The track is a single utterance.
-        processed, _ = process_utterances(track, utterance_edges, ProcessPitchOptions(), KaldiRandom())
+        bounds = np.array([0, len(track)])  # A single utterance.
+        processed, _ = process_utterances(track, bounds, ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:
         return ""
     values = sheet.values[settled.row : settled.row + len(settled.target)][:, columns]
@@ -225,7 +215,6 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
     fit has a residual of at most ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
-    # Each column is compared as an array (frames, 1).
     costs = [fits.measure_distance(*columns) for columns in zip(mapped.T[..., None], target.T[..., None], strict=True)]
     is_explained = np.array(costs) < THRESHOLDS.same
     if MIN_EXPLAINED_COLUMNS * len(is_explained) <= is_explained.sum() < len(is_explained):
@@ -287,30 +276,27 @@ def _have_equal_means(differences: Doubles, effects: Doubles) -> bool:
     is_noisy = largest_nearby > np.median(largest_nearby)
     if not is_noisy.any():
         return False
-    # The small number avoids a division by 0.
     ratios = [differences[cells].mean() / max(effects[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     return all(1 / max_ratio < ratio < max_ratio for ratio in ratios)
 
 
 def _split_settings(attempt: Attempt, final: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return descriptions of the certain options of ``final``, and descriptions of its guessed options.
+    """Describe the certain and the guessed options of ``final`` that differ from Kaldi's defaults, in two lists.
 
-    ``final`` is the candidate of ``attempt`` after its open options were chosen. Only options that differ from Kaldi's
-    defaults are described. An option that was left open is a guess if the choice changed it. Any other option is
-    certain if its default, and every other value that the search tries, increase the cost of the attempt by half or
-    more. Above a cost of ``THRESHOLDS.near``, wrong options may compensate for each other. An option, such as the
-    number of mel bins, is then certain only if no other value gives features that can be compared with the array.
-    Options that are not checked before the end of the budget are guesses.
+    ``final`` is the candidate of ``attempt`` after its open options were chosen. An option that this choice changed is
+    a guess. Any other option is certain if its default, and every other value that the search tries, increase the cost
+    of the attempt by half or more. Above a cost of ``THRESHOLDS.near``, wrong options may compensate for each other, so
+    an option is certain only if no other value gives features that can be compared with the array. Options that are not
+    checked before the end of the budget are guesses.
     """
     candidate, settings, guessed = attempt.candidate, final.describe_settings_by_name(), list[str]()
-    is_near = attempt.cost <= THRESHOLDS.near
-    min_cost_of_others = CERTAIN_COST_RATIO * attempt.cost if is_near else THRESHOLDS.incomparable
+    min_cost = CERTAIN_COST_RATIO * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.get_default(name)]
         variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
         costs = map(attempt.search.measure_cost, budget.limit(variations))
         is_changed = final.get(name) != candidate.get(name)
-        is_guess = is_changed or budget.is_settling_over() or any(cost < min_cost_of_others for cost in costs)
+        is_guess = is_changed or budget.is_settling_over() or any(cost < min_cost for cost in costs)
         # The budget is checked again, because it may have ended before all values were tried.
         if is_guess or budget.is_settling_over():
             guessed.append(settings.pop(name))

@@ -48,10 +48,6 @@ class Arrangement:
     taps: tuple[float, ...] = ()
     order: int = 0
 
-    def has_all_columns(self, column_count: int) -> bool:
-        """Return True if :attr:`columns` selects all columns of an array with ``column_count`` columns."""
-        return self.columns.indices(column_count) == (0, column_count, 1)
-
 
 PLAIN = Arrangement("", slice(None))
 
@@ -115,8 +111,8 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4:
-        differences = [sum(np.abs(np.diff(x, axis=axis)).mean() for axis in (0, 1)) for x in (reshaped, target)]
-        if differences[0] < 0.5 * differences[1]:
+        new, old = (sum(np.abs(np.diff(array, axis=axis)).mean() for axis in (0, 1)) for array in (reshaped, target))
+        if new < 0.5 * old:
             orientations.append((["reshaped where a transposition was meant"], reshaped))
     return orientations
 
@@ -138,10 +134,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame".
-
-    Only the first six runs of consecutive indices are listed.
-    """
+    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". List only the first six spans."""
     max_runs, runs = 6, np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:max_runs]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > max_runs)}"
@@ -150,8 +143,7 @@ def describe_spans(places: npt.NDArray[Any], name: str) -> str:
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
     """Describe the values that the mask ``wrong`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
 
-    Only the positions of the first four values are listed. The mask begins at ``first_frame`` and ``first_column`` of
-    the array.
+    Only the first four values are listed. The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
     places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
     shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
@@ -197,8 +189,7 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements that join several frames in each row, without overlap, and may fit an array.
 
     The arrangement with the fewest frames in a row comes first. In such an array (rows, columns), a column correlates
-    strongly with the column that has the same index in the next joined frame, and less with the neighbors of this
-    column. No arrangement is yielded for an array of fewer than 8 rows.
+    strongly with the same column of the next frame in the row, and less with the two neighbors of that column.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
@@ -316,7 +307,7 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
     """Return ``make(window)`` for the window length in frames that brings the features closest to an array.
 
     The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After usual
-    lengths and lengths on a log scale, lengths near the best one are tried, in steps that become smaller.
+    lengths and lengths on a log scale, lengths near the best length are tried, in steps that become smaller.
     """
 
     def measure_cost(window: int) -> float:
@@ -328,7 +319,7 @@ def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: D
     log_scale = np.unique(np.geomspace(5, max(len(features), 6), 40).astype(int))[:-1]
     usual = [window for window in (300, 600, 100, 200) if window < len(features)]
     costs = {window: measure_cost(window) for window in dict.fromkeys([*usual, *log_scale.tolist()])}
-    step = 256  # Frames from the best window to the next windows to try. It is halved if neither of them is better.
+    step = 256  # Difference in frames between the best window and the next two windows. Halved if neither is better.
     while step:
         best = min(costs, key=costs.__getitem__)
         for window in (best - step, best + step):
@@ -438,11 +429,10 @@ def find_storage(target: Doubles) -> Storage:
 def _find_integer_rounding(integers: Doubles, words: str, step: float) -> tuple[str, float, Doubles]:
     """Return the rounding of integers (frames, columns): a description, the largest error, and ``Storage.values``.
 
-    ``words`` and ``step`` are the description and the largest error of rounding to nearest, which the result repeats
-    unless the integers were rounded toward zero, as in casts of most languages. Zeros are then about twice as frequent
-    as any of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. Zeros that are over 1.6 times as
-    frequent as the other four numbers on average show this. If any of the four numbers occurs fewer than 10 times, the
-    rounding is unknown: ``words`` is returned, but with the error and the values of rounding toward zero.
+    ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
+    about twice as frequent as any of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. The limit is 1.6
+    times the mean count of these four integers. If any of them occurs fewer than 10 times, the rounding is unknown, and
+    ``words`` is returned with the larger error and the values of rounding toward zero.
     """
     zero_count, *other_counts = [int(np.sum(integers == number)) for number in (0, -2, -1, 1, 2)]
     is_known = min(other_counts) >= 10

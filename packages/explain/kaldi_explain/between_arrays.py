@@ -45,19 +45,15 @@ def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolera
 
     Relations with a residual of at most ``tolerance`` are preferred. Among these, or among all relations if none has
     such a residual, relations to ``target`` precede relations to ``features``, and a lower cost decides between
-    relations of the same direction. ``repairs`` are descriptions of the first steps to ``target``.
-
-    Raise FeatureError if no arrangement of one array has as many columns as the other array.
+    relations of the same direction. ``repairs`` are descriptions of the first steps to ``target``. Raise FeatureError
+    if no arrangement of one array has as many columns as the other array.
     """
     relations = []
-    directions = (target, features, repairs), (features, target, ["the other way round"])
-    for goal, source, first_steps in directions:
+    for goal, source, first_steps in ((target, features, repairs), (features, target, ["the other way round"])):
         relations += sorted(_list_relations(goal, source, first_steps, tolerance), key=lambda relation: relation.cost)
     if not relations:
-        columns = f"{target.shape[1]} and {features.shape[1]} columns"
-        raise FeatureError(
-            f"features of {columns} cannot be mapped to each other: pass arrays of the same feature, or the audio"
-        )
+        problem = f"features of {target.shape[1]} and {features.shape[1]} columns cannot be mapped to each other"
+        raise FeatureError(f"{problem}: pass arrays of the same feature, or the audio")
     return next((relation for relation in relations if relation.residual <= tolerance), relations[0])
 
 
@@ -65,9 +61,8 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
     """Yield relations that turn ``features`` into ``target``, both (frames, columns).
 
     Each plausible orientation of ``target``, without padding, is compared with each arrangement of ``features`` that
-    has the same number of columns. After a relation with a residual of at most ``tolerance``, the remaining
-    arrangements are skipped for this orientation. ``first_steps`` are descriptions that precede the steps of each
-    relation.
+    has the same number of columns. After a relation with a residual of at most ``tolerance``, the other arrangements
+    are skipped for this orientation. The descriptions ``first_steps`` precede the steps of each relation.
     """
     rows, columns = target.shape
     for orientation_words, oriented in arrangements.list_orientations(target):
@@ -102,10 +97,8 @@ def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubl
     """
     words = []
     for where, outer_row in (("end", -1), ("start", 0)):
-        equals_outer_row = (target == target[outer_row]).all(axis=1)
-        if where == "end":
-            equals_outer_row = equals_outer_row[::-1]
-        count = int(np.argmin(equals_outer_row))  # Number of equal rows at this end, or 0 if all rows are equal.
+        is_equal = (target == target[outer_row]).all(axis=1)
+        count = int(np.argmin(is_equal[::-1] if where == "end" else is_equal))  # The count is 0 if all rows are equal.
         if count > 1 and len(target) - frame_count > 4:
             words.append(f"{count} rows of padding at the {where}")
             target = target[:-count] if where == "end" else target[count:]

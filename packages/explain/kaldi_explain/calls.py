@@ -28,15 +28,15 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
     other_steps = [step for step in steps if step != "transposed"]
     if "transposed" not in steps or len(other_steps) > 1 or not _has_library_spectra(model, unit):
         return ""
-    has_librosa_range = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
+    has_librosa_range = all(getattr(model, name) == value for name, value in DB_80.items())
     step = other_steps[0] if other_steps else ""
     if model.kind == "spectrogram":
         return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not step else ""
     if model.kind == "fbank":
         return _describe_filter_bank_call(model, step, has_librosa_range)
-    # The cepstra of librosa and torchaudio have the orthonormal DCT of Kaldi, but no energy and no lifter.
-    is_plain = model.dct == "kaldi" and not model.get("use_energy") and not model.get("cepstral_lifter")
-    return _describe_cepstra_call(model) if is_plain and has_librosa_range and step == DECIBELS else ""
+    # Like Kaldi, librosa and torchaudio use the power and an orthonormal DCT, but they have no energy and no lifter.
+    has_variation = model.magnitudes or model.get("use_energy") or model.get("cepstral_lifter") or model.dct != "kaldi"
+    return _describe_cepstra_call(model) if not has_variation and has_librosa_range and step == DECIBELS else ""
 
 
 def _has_library_spectra(model: FeatureModel, unit: float) -> bool:
@@ -47,9 +47,9 @@ def _has_library_spectra(model: FeatureModel, unit: float) -> bool:
     """
     has_preparation = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     # The mel scale of HTK and of Kaldi is proportional to ln(1 + f / 700).
-    is_usual = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
+    has_variation = model.scale != unit or model.warp != 1 or model.corner != 700 or model.added or model.root
     has_hann_window = (model.get("window_type"), model.window) == ("hanning", "periodic")
-    return is_usual and not has_preparation and has_hann_window and _get_pad_mode(model) is not None
+    return not (has_preparation or has_variation) and has_hann_window and _get_pad_mode(model) is not None
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
@@ -69,10 +69,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return a model's arguments for frames, by the names that librosa and torchaudio share.
-
-    ``default_mode`` is the library's default of ``pad_mode``, which is left out if the model has this mode.
-    """
+    """Return librosa's and torchaudio's arguments for frames. Leave out ``pad_mode`` if it is ``default_mode``."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if model.size != model.fft_points:
         arguments["win_length"] = model.size
@@ -82,19 +79,15 @@ def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _make_edge_arguments(model: FeatureModel, low_name: str, high_name: str) -> dict[str, Any]:
-    """Return the arguments for the edges of a model's filters in Hz, without the defaults 0 and half of the rate.
-
-    ``low_name`` and ``high_name`` are the library's names of the arguments.
-    """
+    """Return filter edges in Hz, named ``low_name`` and ``high_name``. Leave out the defaults: 0 and half the rate."""
     arguments = {low_name: model.get("low_freq")} if model.get("low_freq") else {}
     high, nyquist = model.get("high_freq"), model.rate / 2
-    if high <= 0:  # Kaldi adds an upper edge of 0 or less to the Nyquist frequency.
-        high += nyquist
+    high = high if high > 0 else nyquist + high  # In Kaldi, 0 or less is an offset from the Nyquist frequency.
     return arguments | ({high_name: high} if high != nyquist else {})
 
 
 def _has_torchaudio_defaults(model: FeatureModel) -> bool:
-    """Return True if a model has torchaudio's default padding and, if it has mel filters, torchaudio's defaults."""
+    """Return True if a model has torchaudio's default padding and, unless it is a spectrogram, default mel filters."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -152,10 +145,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features for a model's features, or "" if this library lacks the features.
-
-    Only models with the library's default frames, preemphasis and upper filter edge have a call.
-    """
+    """Return the call of python_speech_features with default frames, preemphasis and upper edge, or "" if none fits."""
     defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
     defaults |= {"high_freq": 0.0, "warp": 1.0}
     if any(model.get(name) != value for name, value in defaults.items()):
@@ -164,8 +154,7 @@ def _describe_speech_features_call(model: FeatureModel) -> str:
     arguments = {"samplerate": rate, "nfilt": bins, "nfft": model.fft_points}
     if model.kind == "fbank" and model.get("use_log_fbank") and not model.get("use_energy"):
         return f"python_speech_features.logfbank(samples, {_format_arguments(arguments)})"
-    default_lifter = 22
-    if model.kind != "mfcc" or model.get("cepstral_lifter") != default_lifter or model.dct != "kaldi":
+    if model.kind != "mfcc" or model.get("cepstral_lifter") != 22 or model.dct != "kaldi":  # The default lifter is 22.
         return ""
     arguments |= {"numcep": model.get("num_ceps"), "appendEnergy": model.get("use_energy")}
     return f"python_speech_features.mfcc(samples, {_format_arguments(arguments)})"

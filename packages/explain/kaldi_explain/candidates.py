@@ -80,10 +80,7 @@ class Candidate(FeatureModel):
     order: tuple[int, ...] | None = None
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
-        """Return a copy of this candidate with ``changes``, which maps names of options and attributes to new values.
-
-        A new ``source`` also sets the sampling rate. See :meth:`FeatureModel.change` for paddings.
-        """
+        """Return a copy with ``changes``, a mapping from names to new values. A new ``source`` also sets the rate."""
         rate_change = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate_change})
 
@@ -134,12 +131,9 @@ class Candidate(FeatureModel):
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         conventions += [{"padding": padding} for padding in list_values("padding")]
-        framings = []
-        for convention in conventions:
-            framed = self.change(convention | {"offset": 0})
-            frame_count = (self.first_sample - framed.first_sample) // self.shift
-            framings.append(framed.change({"start": framed.start + frame_count}))
-        return framings
+        framings = [self.change(convention | {"offset": 0}) for convention in conventions]
+        starts = [framed.start + (self.first_sample - framed.first_sample) // self.shift for framed in framings]
+        return [framed.change({"start": start}) for framed, start in zip(framings, starts, strict=True)]
 
     def list_same_framings(self) -> list[Candidate]:
         """Return the candidates of :meth:`list_framings` that have the same :attr:`first_sample` as this candidate."""

@@ -87,10 +87,7 @@ class WrongResult:
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
-        """Describe the result's shape if it is wrong, or return "".
-
-        A wrong number of frames is accepted if the result is of spectral features (:attr:`requested_model`).
-        """
+        """Describe the result's shape if it is wrong, or return "". Spectral features may have any number of frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
@@ -200,7 +197,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
-    search_count, fruitless_counts = 0, Counter[str]()  # Number of searches, and number without a cause per program.
+    search_count, fruitless_counts = 0, Counter[str]()  # Numbers of searches, and of searches in vain by program.
     for wrong_result in wrong_results:
         program, cause = wrong_result.options["program"], None
         with contextlib.suppress(Exception):  # An error must not prevent the scorecard.
@@ -236,8 +233,7 @@ def _find_right_values(wrong_result: WrongResult) -> Cause | None:
     requested = wrong_result.requested_model
     if requested is None or not wrong_result.is_explained_by(requested):
         return None
-    has_right_count = len(wrong_result.result) == len(wrong_result.expected)
-    return Cause(ROUNDING) if has_right_count else Cause("", changes={})
+    return Cause(ROUNDING) if len(wrong_result.result) == len(wrong_result.expected) else Cause("", changes={})
 
 
 def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Cause | None:
@@ -250,7 +246,7 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
     Without a requested model, only NaN, infinity, a wrong shape and a wrong object in Kaldi's format are found. The
     cause of a wrong object names the program, the object and the format, but not the mistake.
     """
-    shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
+    shape_error, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
         return cause
     if requested is None and "object" in options:
@@ -259,14 +255,14 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
         name = f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's"
         return Cause(name, changes={})  # With changes, the key keeps the number that tells compression methods apart.
     if requested is None:
-        return Cause(f"{options['program']}: {shape}") if shape else None
+        return Cause(f"{options['program']}: {shape_error}") if shape_error else None
     # Rounding errors may be larger in a few values, such as logarithms of quiet bins.
-    if not shape and wrong_result.is_explained_by(requested, max_ratio=30, min_share=0.95):
+    if not shape_error and wrong_result.is_explained_by(requested, max_ratio=30, min_share=0.95):
         return Cause(ROUNDING)
     cause = _find_ignored_options(wrong_result, requested) or _find_wrong_order(wrong_result)
     cause = cause or _find_sample_mistake(wrong_result, requested)
-    if cause is None and shape:
-        return _find_wrong_count(wrong_result, requested) or Cause(shape)
+    if cause is None and shape_error:
+        return _find_wrong_count(wrong_result, requested) or Cause(shape_error)
     return cause
 
 
@@ -321,10 +317,8 @@ def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) ->
 def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return a cause if a result has a wrong number of cepstra or mel bins, but is right otherwise, or else None."""
     option_name = next((name for name in COUNTS if requested.get_default(name) is not None), None)
-    if option_name is None or not wrong_result.result.ndim:
-        return None
-    changes = {option_name: wrong_result.result.shape[-1]}
-    is_explained = wrong_result.is_explained_by(requested.change(changes))
+    changes = {option_name: wrong_result.result.shape[-1]} if option_name and wrong_result.result.ndim else {}
+    is_explained = bool(changes) and wrong_result.is_explained_by(requested.change(changes))
     return Cause(_name_changes(requested, changes), changes=changes) if is_explained else None
 
 
@@ -357,8 +351,8 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
     """Return a cause that names the settings in ``explanation`` that differ from the requested model.
 
     If these settings do not explain the result, the cause also names a map from the features to the result or, if no
-    map fits, the steps of the explanation. If neither settings nor such a map or step are found, the cause names the
-    wrong values. If the kind of feature differs or is unknown, the cause describes the whole front end.
+    map fits, the steps of the explanation. If none of these is found, the cause names the wrong values. If the kind of
+    feature differs or is unknown, the cause describes the whole front end.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
@@ -392,10 +386,7 @@ def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: F
 
 
 def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
-    """Return a cause that names the first values that differ from a model's features by more than the tolerance.
-
-    If the features and the result differ in their shapes, the cause names no values.
-    """
+    """Return a cause that names the first wrong values, or no values if the features and the result differ in shape."""
     features, result, _ = wrong_result.align(wrong_result.compute_features(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
@@ -406,8 +397,8 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
     """Return only the changes of the requested model that are needed to explain a result.
 
-    A change is dropped if the others explain the result. If not even all ``changes`` explain it, a change is also
-    dropped if the others explain it together with a map (:meth:`WrongResult.describe_map`).
+    A change is dropped if the remaining changes explain the result. If even all ``changes`` do not explain the result,
+    the remaining changes may also explain it together with a map (:meth:`WrongResult.describe_map`).
     """
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
     for dropped_name in list(changes):
@@ -421,12 +412,13 @@ def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes:
 def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
     """Describe the new values of settings, such as "num_ceps=12, use_energy ignored".
 
-    A setting that was changed to Kaldi's default is called "ignored", because the implementation seems to ignore the
-    requested value.
+    A setting that was changed to Kaldi's default is "ignored", because the implementation seems to ignore the request.
     """
     ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
     settings = FeatureModel(requested.kind).change(changes).list_settings()
-    return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
+    if ignored:
+        settings.append(f"{', '.join(ignored)} ignored")
+    return ", ".join(settings)
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
@@ -442,8 +434,7 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
         features = wrong_result.expected
         if cause is not None:
             features = wrong_result.compute_features(requested.change(cause.changes or {}))
-        _, _, description = wrong_result.align(features)
-        if description:
+        if description := wrong_result.align(features)[-1]:
             known.setdefault(_replace_numbers(description), Cause(description)).vectors.append(wrong_result.id)
 
 
@@ -462,10 +453,7 @@ def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Group results of each program by requested settings, and yield a cause "not explained, ..." for each group.
-
-    The results with the most frequent setting are grouped first. Results without a setting form the last group.
-    """
+    """Group results by program and most frequent setting. Yield a cause named "not explained, ..." for each group."""
     while unexplained:
         program = unexplained[0].options["program"]
         peers = [wrong for wrong in unexplained if wrong.options["program"] == program]

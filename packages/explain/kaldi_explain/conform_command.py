@@ -34,8 +34,7 @@ UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not
 TIMEOUT_STATUS = 1  # Status that stands for a program that was killed because it exceeded the time limit.
 TIME_LIMIT_S = 60.0  # Default time limit for one run of the program, in seconds.
 MAX_TIMEOUTS = 3  # Number of consecutive runs that exceed the time limit after which the program is not run again.
-# Number of bytes at the end of standard error that are read, because a faulty program may write without end.
-MAX_ERROR_BYTES = 100_000
+MAX_ERROR_BYTES = 100_000  # Bytes at the end of standard error that are read. A faulty program may write without end.
 MAX_QUOTED_CHARACTERS = 300  # Number of characters of standard error that a message quotes at most, to stay readable.
 TOO_LONG = "it ran longer than"  # Beginning of the reason of a failure if the program exceeded the time limit.
 BATCH_PLACEHOLDER = "{list.json}"  # A command with this placeholder runs once for all vectors.
@@ -117,8 +116,7 @@ def conform_command(
             and ``{out.npy}``. With ``{list.json}`` instead, the program runs once for all vectors: this file lists
             objects with ``audio``, ``options`` and ``out``, and the program writes no file for a vector that it does
             not support. A leading ``--`` is ignored.
-        level: one level or several levels to run, 1 to 8. None for all.
-        kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
+        level, kit: levels to run, and folder of the kit, as for :func:`kaldi_explain.conform`.
         timeout: time limit in seconds for each run of the program.
 
     Returns:
@@ -127,22 +125,15 @@ def conform_command(
     Raises:
         OptionError: the command has no output file, a level does not exist, or the time limit is not positive.
         FeatureError: the program cannot be started, or the kit is not found or is damaged.
-
-    >>> from kaldi_explain.conform_command import conform_command
-    >>> command = ["python", "my_fbank.py", "{audio}", "{options.json}", "{out.npy}"]
-    >>> conform_command(command, level=1).passed  # doctest: +SKIP
-    True
     """
     command = [*command[1:]] if command[:1] == ["--"] else [*command]
     is_batch = any(BATCH_PLACEHOLDER in word for word in command)
     if not is_batch and not any("{out.npy}" in word for word in command):
-        raise OptionError(
-            "the command has no {out.npy}: write kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
-        )
+        usage = "kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
+        raise OptionError(f"the command has no {{out.npy}}: write {usage}")
     if not timeout > 0:
         raise OptionError(f"--timeout={timeout:g} is not a positive number: pass a time limit in seconds")
-    selected_vectors = load_vectors(level, kit)
-    run = _run_once if is_batch else _run_for_each
+    selected_vectors, run = load_vectors(level, kit), _run_once if is_batch else _run_for_each
     with tempfile.TemporaryDirectory() as folder:
         return score(run(command, selected_vectors, Path(folder), timeout), explain=True)
 
@@ -195,11 +186,8 @@ def _grade_batch(vectors: Sequence[Vector], files: Sequence[Path], status: int, 
     vectors are not supported if the program wrote no file at all.
     """
     has_output = [file.exists() for file in files]
-    missing_grade, missing_reason = "not supported", ""
-    if status:
-        missing_grade, missing_reason = "failed", description
-    elif not any(has_output):
-        missing_reason = f"the program wrote no file{description}"
+    unsupported_reason = "" if any(has_output) else f"the program wrote no file{description}"
+    missing_grade, missing_reason = ("failed", description) if status else ("not supported", unsupported_reason)
     return [
         _read_result(vector, file, description) if exists else Result(vector, missing_grade, missing_reason)
         for vector, file, exists in zip(vectors, files, has_output, strict=True)
@@ -266,8 +254,8 @@ def _describe_end(status: int, message: str, *, has_printed: bool) -> str:
 def find_error(text: str) -> str:
     """Return the last line of ``text``, the standard error of a program, that is not indented and names an error.
 
-    If no such line names an error, return the last line that is not part of a stack trace, or else the last line. Blank
-    lines do not count. Return "" if all lines are blank. If the selected line ends with a colon, append the next line.
+    If there is no such line, return the last line that is not part of a stack trace, or else the last line. Blank lines
+    do not count. Return "" if all lines are blank. If the selected line ends with a colon, append the next line.
     Control characters are escaped, and the result is cut to ``MAX_QUOTED_CHARACTERS``.
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]

@@ -84,10 +84,9 @@ def find_deviations(comparison: Comparison) -> Deviations:
     """Find the frames, columns and single values of an array that differ from the features, and the reasons.
 
     A compared value is wrong if it differs by more than ``comparison.max_difference``. A column is mostly wrong if its
-    values in over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values are wrong, without
-    the mostly wrong columns. A column is wrong if over 25% of its compared values outside the wrong frames are wrong.
-    If over 75% of the frames are wrong, or over 75% of the columns are mostly wrong, the only description in the result
-    is "most frames", without a reason.
+    values in over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values outside these
+    columns are wrong. A column is wrong if over 25% of its compared values outside the wrong frames are wrong. If over
+    75% of the frames are wrong, or over 75% of the columns are mostly wrong, the only description is "most frames".
     """
     compared, max_share = ~comparison.ignored, THRESHOLDS.few_places
     compared[comparison.padding] = False
@@ -114,7 +113,7 @@ def find_deviations(comparison: Comparison) -> Deviations:
 
 
 def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> tuple[list[str], Indices, EdgeShifts]:
-    """Return descriptions of wrong frames with a reason, indices of wrong frames without one, and edge shifts.
+    """Return descriptions of wrong frames with a reason, indices of wrong frames without a reason, and edge shifts.
 
     See :attr:`Deviations.edge_shifts` for the edge shifts. Only the columns in the mask ``columns`` are compared.
     """
@@ -127,8 +126,7 @@ def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
     means = [frames.mean(0) for frames in (comparison.values, right_frames, comparison.aligned_features)]
     groups = _group_by_reason(wrong_rows[~is_copy], lambda row: _describe_row(comparison, row, columns, means))
     unexplained_rows = groups.pop("", np.array([], int))
-    for reason, rows in groups.items():
-        reasons.append(f"{describe_spans(rows + comparison.first_frame, 'frame')} {reason}")
+    reasons += [f"{describe_spans(rows + comparison.first_frame, 'frame')} {reason}" for reason, rows in groups.items()]
     return reasons, unexplained_rows, edge_shifts
 
 
@@ -162,10 +160,7 @@ def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[D
 
 
 def _describe_offset(comparison: Comparison, difference: Doubles) -> str:
-    """Return a description such as "plus 1" if the values of ``difference`` (n,) are nearly equal, or else "".
-
-    Values are nearly equal if they differ from their median by at most ``comparison.max_difference``.
-    """
+    """Return, for example, "plus 1" if ``difference`` (n,) is constant up to ``comparison.max_difference``, or ""."""
     constant = float(np.median(difference))
     is_constant = (np.abs(difference - constant) <= comparison.max_difference).all()
     return f"{'plus' if constant > 0 else 'minus'} {abs(constant):.4g}" if is_constant else ""
@@ -174,9 +169,8 @@ def _describe_offset(comparison: Comparison, difference: Doubles) -> str:
 def _find_equal_vectors(comparison: Comparison, vectors: Doubles, others: Doubles) -> Mask:
     """Compare ``vectors`` with ``others``, both frames or columns (n, size), and return the mask (n,) of equal pairs.
 
-    A single vector (size,) is compared with all ``others``. Two vectors are equal if no element differs by more than
-    ``comparison.max_difference``, and 90% of the elements differ by at most ``comparison.tolerance`` plus
-    ``comparison.step``.
+    A single vector (size,) is compared with all ``others``. Two vectors are equal if no elements differ by more than
+    ``comparison.max_difference``, and 90% of the elements by at most ``comparison.tolerance`` plus ``comparison.step``.
     """
     difference = np.abs(vectors - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
@@ -188,9 +182,8 @@ def _find_sources(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
 
     The source of a wrong frame is the equal frame of the features that is nearest to the frame that it should equal. At
     first, only frames at distances of up to ``THRESHOLDS.near_frames`` are compared. Then the first
-    ``THRESHOLDS.searched_frames`` wrong frames without a source are compared with all frames of the features. A wrong
-    frame whose values are all equal is skipped, because it was probably masked. Only the columns in the mask
-    ``columns`` are compared.
+    ``THRESHOLDS.searched_frames`` wrong frames without a source are compared with all frames. A wrong frame of equal
+    values is skipped, because it was probably masked. Only the columns in the mask ``columns`` are compared.
     """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     expected, sources = wrong_rows + comparison.shift, np.full(len(wrong_rows), -1)
@@ -216,7 +209,7 @@ def _describe_moved_frames(comparison: Comparison, rows: Indices, sources: Indic
     returned, and a count of the remaining descriptions.
     """
     reasons, copies, first_frame = list[str](), Pairs(), comparison.first_frame
-    start_shift = end_shift = 0
+    start_shift, end_shift = 0, 0
     pairs = list(zip(rows.tolist(), (sources - comparison.shift).tolist(), strict=True))
     for run, run_sources in _find_runs(pairs, lambda row, source: source - row):
         first_row, last_row, shift = run[0], run[-1], run_sources[0] - run[0]
@@ -243,14 +236,10 @@ def _describe_inserted_frames(count: int, frame: int) -> str:
 
 def _find_runs(pairs: Pairs, key: Callable[[int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
     """Yield the frames and their sources for each run of neighboring frames with the same ``key(frame, source)``."""
-
-    def get_run_key(item: tuple[int, tuple[int, int]]) -> tuple[int, int]:
-        """Return numbers that only the frames of one run share: neighbors are as far apart as their positions."""
-        position, (frame, source) = item
-        return key(frame, source), frame - position
-
-    for _, group in itertools.groupby(enumerate(pairs), key=get_run_key):
-        frames, sources = zip(*(pair for _, pair in group), strict=True)
+    # In a run of neighboring frames, the frame minus its position in the list is constant.
+    items = [((key(frame, source), frame - position), frame, source) for position, (frame, source) in enumerate(pairs)]
+    for _, run in itertools.groupby(items, key=lambda item: item[0]):
+        _, frames, sources = zip(*run, strict=True)
         yield list(frames), list(sources)
 
 

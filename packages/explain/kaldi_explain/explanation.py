@@ -197,19 +197,19 @@ def explain(
             dim).
         sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
         tolerance: absolute difference that counts as explained, for 99.9% of the values. All other values may differ by
-            30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if it
-            is below 1. Otherwise, it is multiplied by a hundredth of the largest magnitude if this is above 100.
+            30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if
+            this is below 1. Otherwise, it is multiplied by a hundredth of the largest magnitude if this is above 100.
 
     Returns:
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
         FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, or
-            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a file name stands for a
-            recording instead of features, for a whole table, or for a key that the table lacks.
+            cannot be mapped to the other features; a text file cannot be read; a ``.npz`` file is ambiguous; or a file
+            name stands for a recording instead of features, for a whole table, or for a key that the table lacks.
         ArkError: any other file cannot be read.
-        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
-            channels, or is shorter than 25 ms.
+        AudioError: the audio is not a numeric array of these shapes, is empty, contains NaN or infinity, has more than
+            32 channels, or is shorter than 25 ms.
         OptionError: the tolerance is negative or not finite, or the sampling rate is not a number of at least 1000.
 
     >>> import numpy as np
@@ -224,10 +224,10 @@ def explain(
     audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
-        limit = tolerance * max(1.0, float(np.abs(target).max()) / MAX_PLAIN_MAGNITUDE)
+        tolerance *= max(1.0, float(np.abs(target).max()) / MAX_PLAIN_MAGNITUDE)
         _, other_features = arrangements.repair_features(audio)
-        relation = find_relation(target, other_features, repairs, limit)
-        return _explain_match(relation.steps, relation.mapped, relation.target, limit, step=relation.step)
+        relation = find_relation(target, other_features, repairs, tolerance)
+        return _explain_match(relation.steps, relation.mapped, relation.target, tolerance, step=relation.step)
     is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
     advice = f"is not a sampling rate in Hz: pass a number of at least {MIN_SAMPLE_FREQUENCY}"
     require(is_rate, f"sample_frequency={sample_frequency} {advice}")
@@ -238,7 +238,7 @@ def explain(
 def explain_without_presets(
     features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
 ) -> Explanation:
-    """Explain an array of features by an array of audio, like :func:`explain`, but without trying presets."""
+    """Explain features (frames, dim) by audio (T,) or (channels, T), like :func:`explain`, but do not try presets."""
     repairs, target = arrangements.repair_features(features)
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])
@@ -265,9 +265,9 @@ def _explain_by_audio(
 ) -> Explanation:  # fmt: skip
     """Explain an array (frames, columns) by the first preset whose features equal the array, or else by a search.
 
-    If the array cannot contain features, the explanation states only the reason. ``repairs`` describe earlier repairs
-    of the array, and ``presets`` are the names of the presets to try. The recording (channels, T) has the sampling rate
-    ``rate`` in Hz. See :func:`explain` for ``tolerance``.
+    If the array cannot be features, the explanation states only the reason. ``repairs`` describe earlier repairs of the
+    array, and ``presets`` names the presets to try. The recording (channels, T) has the sampling rate ``rate`` in Hz.
+    See :func:`explain` for ``tolerance``.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -275,8 +275,8 @@ def _explain_by_audio(
     work.use_budget(budget)
     with np.errstate(all="ignore"):
         for (orientation, values), source in itertools.product(arrangements.list_orientations(target), channels):
-            steps, scaled_tolerance = [*repairs, *orientation], _scale_tolerance(values, tolerance)
-            if explanation := _explain_by_preset(presets, values, source, steps, scaled_tolerance):
+            steps = [*repairs, *orientation]
+            if explanation := _explain_by_preset(presets, values, source, steps, _scale_tolerance(values, tolerance)):
                 return explanation
         return _explain_by_search(target, repairs, recording, channels, tolerance, budget)
 
@@ -306,9 +306,8 @@ def _explain_by_search(
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
         reason = f"no feature of this audio was found that resembles the array; {hint}"
-        return replace(
-            _make_failed_explanation(reason, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow
-        )
+        failed = _make_failed_explanation(reason, target)
+        return replace(failed, in_time=not budget.is_exhausted, is_slow=budget.is_slow)
     attempt, settled = best
     answer = complete_answer(finder, attempt, settled, get_tolerance(attempt))
     explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
@@ -328,11 +327,10 @@ def _scale_tolerance(values: Doubles, tolerance: float) -> float:
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Explain the array ``target`` (frames, columns) by the first preset whose features of the audio are equal.
+    """Explain the array ``target`` (frames, columns) by the first of the presets ``names`` that has equal features.
 
-    Equal features have the same shape, and a residual of at most ``tolerance``. ``names`` are the names of the presets
-    to try. Return None if no preset has such features. Presets that raise an error are skipped. ``steps`` describe
-    earlier changes to the array, for the explanation.
+    Equal features have the same shape, and a residual of at most ``tolerance``. Return None if no preset has such
+    features. Presets that raise an error are skipped. ``steps`` describe earlier changes to the array.
     """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
@@ -345,16 +343,14 @@ def _explain_by_preset(
             if features.shape == target.shape and fits.measure_residual(features, target) <= tolerance:
                 rate = frontend.sampling_rate
                 resampling = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
-                all_steps = [source.words, resampling, *steps]
-                return _explain_match(all_steps, features, target, tolerance, preset=name)
+                return _explain_match([source.words, resampling, *steps], features, target, tolerance, preset=name)
     return None
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
     """Build the explanation for a user from ``answer``, the answer of a search, and ``attempt``, its best attempt.
 
-    ``storage`` describes the rounding of the array. ``tolerance`` is the largest residual that counts as explained, in
-    units of the array.
+    ``storage`` describes the rounding of the array. ``tolerance`` is the largest residual that counts as explained.
     """
     settled, sheet = answer.settled, attempt.search.sheet
     compared = answer.places.deviations.compared
@@ -377,10 +373,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
 
 
 def _list_steps(answer: Answer, sheet: Sheet, storage: Storage) -> list[str]:
-    """Describe the steps before and after the feature of an answer. "" stands for a step that changes nothing.
-
-    ``sheet`` is the array after the changes that precede these steps, and ``storage`` describes its rounding.
-    """
+    """Describe the steps before and after the feature of an answer. "" stands for a step that changes nothing."""
     settled, places = answer.settled, answer.places
     source = settled.candidate.source
     loudness = source.loudness_factors.get(settled.candidate.scale, "")
@@ -430,7 +423,6 @@ def _describe_places(is_wrong: Mask, first_frame: int, first_column: int) -> str
         return f"only in {name_values(is_wrong, first_frame, first_column)}"
     for axis, name, first_index in ((1, "frame", first_frame), (0, "column", first_column)):
         indices = np.flatnonzero(is_wrong.any(axis))
-        max_count = max(1, THRESHOLDS.few_places * is_wrong.shape[1 - axis])
-        if 0 < len(indices) <= max_count:
+        if 0 < len(indices) <= max(1, THRESHOLDS.few_places * is_wrong.shape[1 - axis]):
             return f"only in {arrangements.describe_spans(indices + first_index, name)}"
     return ""

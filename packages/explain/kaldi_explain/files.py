@@ -35,8 +35,8 @@ def load_audio(
 ) -> tuple[npt.ArrayLike, float | None]:
     """Return samples (T,) or (channels, T) and their sampling rate in Hz, or features (frames, dim) and ``rate``.
 
-    An array is returned unchanged with ``rate``. A file name selects a recording or features
-    (:func:`is_features_name`). The rate of a recording or a :class:`io_ark.Wave` is returned only if ``rate`` is None.
+    An array is returned unchanged with ``rate``. The name of a file of features is recognized by
+    :func:`is_features_name`. The rate of a recording or a :class:`io_ark.Wave` is returned only if ``rate`` is None.
     Raise FeatureError or ArkError if a file cannot be read.
     """
     if isinstance(audio, str | PathLike):
@@ -94,10 +94,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array "features" of a ``.npz`` file, or its only array.
-
-    Raise FeatureError if the file has neither, and ArkError if it cannot be read.
-    """
+    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError if it has neither."""
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]

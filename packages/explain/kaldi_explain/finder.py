@@ -186,7 +186,7 @@ class Finder:
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts with the lowest costs, and return the best. Return None if all are hopeless."""
+        """Settle the three attempts of lowest cost, and return the best result, or None if none resembles the array."""
         results: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
@@ -236,19 +236,16 @@ class Finder:
         if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
             return self._explain_by_dithering(attempt) if is_alike else None
-        settled, column_count = self._settle_attempt(attempt), sheet.values.shape[1]
-        uses_all_columns = sheet.arrangement.words or sheet.arrangement.has_all_columns(column_count)
+        settled = self._settle_attempt(attempt)
+        uses_all_columns = sheet.arrangement.words or sheet.feature_values.shape == sheet.values.shape
         # A later stage may explain the columns that this attempt leaves out.
-        if not settled or not (uses_all_columns or _may_include_pitch(column_count)):
+        if not settled or not (uses_all_columns or _may_include_pitch(sheet.values.shape[1])):
             return None
         is_equal = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
         return settled if is_equal or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array.
-
-        Only models that kaldi-compat's engine computes are dithered.
-        """
+        """Return the :class:`Settled` candidate with Kaldi's dithering, or None if it does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._get_tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
@@ -285,9 +282,9 @@ class Finder:
     def _list_pairs(self, searches: list[Search], sources: Sequence[AudioSource], certain: float | None) -> list[Pair]:
         """Return all pairs of a search and a source that have a timing, until the budget of the stage ends.
 
-        Sources that are shorter than 25 ms are skipped. Timings in parts of a source are added if no timing in the
-        whole source has a score above ``certain``. If ``certain`` is None, which stands for misread audio, parts are
-        not tried, and a frame shift of 10 ms raises the score.
+        Timings in parts of a source are added if no timing in the whole source has a score above ``certain``. None
+        stands for misread audio, for which parts are not tried, and a frame shift of 10 ms raises the score. Sources
+        that are shorter than 25 ms are skipped.
         """
         pairs = []
         for search, source in itertools.product(searches, sources):
@@ -303,7 +300,7 @@ class Finder:
         return pairs
 
     def _list_starts(self, pairs: Iterable[Pair]) -> list[Attempt]:
-        """Return the starts of ``pairs`` as attempts, by ascending cost. If no start is exact, improve the best starts.
+        """Return the starts of ``pairs`` as attempts, by ascending cost. If none explains the array, improve the best.
 
         Skip later pairs if the budget of the stage ends, or if a start explains a sheet with a plain arrangement.
         """
@@ -320,8 +317,6 @@ class Finder:
                 starts = [attempt.candidate for attempt in chosen if attempt.search is search]
                 attempts += [Attempt(search, start) for start in search.improve_starts(starts)]
         return sorted(attempts, key=lambda attempt: attempt.cost)
-
-    # The following methods are the stages of the search. They yield attempts.
 
     def _search_starts(self) -> Iterator[Attempt]:
         """Begin all searches in all sources. Set :attr:`starts`, and yield the two starts with the lowest costs."""
@@ -343,7 +338,7 @@ class Finder:
                 yield from self.starts[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield up to ``THRESHOLDS.descents`` of the best starts with improved options.
+        """Yield the best start, and up to two further starts that resemble the array, with improved options.
 
         If an improved start nearly explains the array, and its arrangement is not plain, also try its candidate in all
         other arrangements that are not plain.
@@ -375,8 +370,8 @@ class Finder:
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield up to two improved attempts that leave out some of the first or last columns, such as pitch.
 
-        An attempt must cost less than 80% of the lowest earlier cost, because with fewer columns, wrong options imitate
-        noise a little better. Nothing is tried if the lowest cost is already small.
+        An attempt must cost less than 80% of the lowest earlier cost or of ``THRESHOLDS.unlike``, because wrong options
+        imitate noise a little better with fewer columns. Nothing is tried if the lowest cost is already small.
         """
         lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         for sheet in self._plain_sheets if lowest_cost > THRESHOLDS.close else ():
@@ -424,8 +419,7 @@ class Finder:
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
         """Yield attempts for an array that contains only the first or only the second deltas of features."""
-        # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
-        # deltas would therefore prove nothing.
+        # Second deltas of a feature resemble the feature, so they prove nothing if plain features resemble the array.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         sheets = [sheet for sheet in self._plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
@@ -452,8 +446,7 @@ class Finder:
         Clipping must reduce the cost of the best start by more than a fifth. Nothing is tried if an earlier attempt
         nearly explains the array, or if no attempt resembles the array.
         """
-        may_be_clipped = THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless
-        for start in self.starts[:1] if may_be_clipped else []:
+        for start in self.starts[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = start.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
             best = start.search.find_best_candidate((candidate, *clipped))
@@ -493,14 +486,13 @@ class Finder:
     def _search_resampled(self, max_ratio: float) -> Iterator[Attempt]:
         """Yield attempts with resampled audio that cost at most ``max_ratio`` times as much as a search's best start.
 
-        The two likeliest rates of each search are tried. Nothing is tried if an earlier attempt nearly explains the
-        array. A ``max_ratio`` of ``THRESHOLDS.much_better`` selects an early stage, in which most options are still
-        unknown, and in which attempts with a small cost need to gain only a fifth.
+        The two likeliest rates of each search are tried, unless an earlier attempt nearly explains the array. A ratio
+        of ``THRESHOLDS.much_better`` selects an early stage, in which most options are still unknown, and in which
+        attempts with a small cost need to gain only a fifth.
         """
         best_starts, is_early = dict[Search, Attempt](), max_ratio <= THRESHOLDS.much_better
-        if self._get_lowest_cost() > THRESHOLDS.near:
-            for start in self.starts:
-                best_starts.setdefault(start.search, start)
+        for start in self.starts if self._get_lowest_cost() > THRESHOLDS.near else []:
+            best_starts.setdefault(start.search, start)
         for search, start in best_starts.items():
             candidate = start.candidate.remove_noise()
             for resampled_starts in _list_starts_at_likely_rates(search, candidate, is_early):
