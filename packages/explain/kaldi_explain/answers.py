@@ -209,10 +209,10 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the features to the array again, without columns where the two differ by more than an offset and a scale.
+    """Fit the features again, without the columns of the array that differ from them by more than offset and scale.
 
-    Return ``settled`` unchanged if no column or more than three quarters of the columns would be left out, or if no new
-    fit has a residual of at most ``tolerance``.
+    Return ``settled`` unchanged if no column or more than three quarters of the columns would be left out, or if the
+    new fit does not have a residual of at most ``tolerance``.
     """
     mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(*columns) for columns in zip(mapped.T[..., None], target.T[..., None], strict=True)]

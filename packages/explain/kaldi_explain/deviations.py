@@ -131,7 +131,7 @@ def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
 
 
 def _group_by_reason(places: Indices, find_reason: Callable[[int], str]) -> dict[str, Indices]:
-    """Map each reason that ``find_reason`` returns, including "", to the indices of the frames or columns with it."""
+    """Map each reason that ``find_reason`` returns, including "", to the indices in ``places`` with this reason."""
     groups: dict[str, list[int]] = {}
     for place in places.tolist():
         groups.setdefault(find_reason(place), []).append(place)

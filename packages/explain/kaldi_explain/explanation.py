@@ -102,8 +102,7 @@ class Explanation:
 
     def _describe_cause(self, preset_description: str) -> str:
         """Return :attr:`cause`. If it begins with a preset, ``preset_description`` follows the name of the preset."""
-        preset = f"preset {self.preset}{preset_description}"
-        feature = preset if self.preset else "" if self.variant is None else str(self.variant)
+        feature = f"preset {self.preset}{preset_description}" if self.preset else str(self.variant or "")
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_early_end(self) -> str:

@@ -187,20 +187,21 @@ class Finder:
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
         """Settle the three attempts of lowest cost, and return the best result, or None if none resembles the array."""
-        results: list[tuple[Attempt, Settled]] = []
+        results: dict[tuple[float, float], tuple[Attempt, Settled]] = {}  # By the unexplained share and the cost.
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
                 break
             if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle_attempt(attempt)):
-                results.append((attempt, settled))
-        return min(results, key=lambda result: (result[1].measure_unexplained(), result[0].cost), default=None)
+                results.setdefault((settled.measure_unexplained(), attempt.cost), (attempt, settled))
+        return results[min(results)] if results else None
 
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        After "starts", stages move to the front if the width of the array, the costs or the frame shift make their
-        success likely. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
-        features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
+        After "starts", "parts" moves to the front if the array may include pitch. Otherwise, if all costs are large,
+        "mistakes" moves to the front if another usual sampling rate would give a frame shift of 10 ms, or else
+        "deltas", "anywhere", "clipping" and "mistakes" do. After "anywhere", "mistakes" becomes the last stage if a
+        feature resembles the array. If neither features nor energies resemble it, only "mistakes" and "deltas" remain.
         """
         urgent: tuple[str, ...] = ()
         if finished_stage.name == "starts" and self.starts:
@@ -224,10 +225,10 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        The attempt explains the array if its residual is within the tolerance or explained by rounding, or if its cost
-        is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns explains the
-        array only if they may be pitch. If the cost is too large for settling to be worth the time, try only dithering.
-        The limit is lower for a start with unchanged options (``is_start``), because later stages improve starts.
+        The attempt explains the array if its residual is within the tolerance, if rounding explains the differences, or
+        if its cost is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns
+        explains the array only if they may be pitch. Above a limit of the cost, which is lower for starts
+        (``is_start``) because later stages improve them, settling is not worth the time, so only dithering is tried.
         """
         sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
         spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # 1e-30 avoids a division by 0.
@@ -392,8 +393,8 @@ class Finder:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
         Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
-        Yield nothing if the changes do not agree after that, or if the rows resemble the features, and comparing
-        changes in place of rows does not reduce the cost by 30%.
+        Yield nothing if the changes do not agree after that. Also yield nothing if the rows resemble the features,
+        unless comparing changes instead of rows reduces the cost by 30%.
         """
         for attempt in self._attempts[:1]:
             sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
