@@ -291,8 +291,8 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # The windows of the sample's last frames are cut off, but in a long array they continue. Therefore, only half
-    # as many rows of a long array are compared as the sample has.
+    # The windows of the sample's last frames are cut off, but in a long array they continue. Therefore, a long array
+    # is compared only with the first half of the sample.
     max_rows = THRESHOLDS.settled_rows
     sample, goal = features[:max_rows, columns], target[: max_rows // 2 if len(target) > max_rows else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):

@@ -92,7 +92,7 @@ def _has_torchaudio_defaults(model: FeatureModel) -> bool:
 
 
 def _describe_spectrogram_call(model: FeatureModel) -> str:
-    """Return the call that computes a power or magnitude spectrogram: of torchaudio if its padding fits, or librosa."""
+    """Return the call of torchaudio, or else of librosa, that computes a model's power or magnitude spectrogram."""
     is_power = model.bins == "power"
     if _has_torchaudio_defaults(model):
         arguments = _make_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})

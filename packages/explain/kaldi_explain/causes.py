@@ -72,7 +72,7 @@ class WrongResult:
 
         If the result has n frames more or fewer than ``features``, and neither has fewer than five frames, the result
         may begin up to min(n, 4) frames earlier or later than ``features``. Return both arrays unchanged, with "", if
-        they are equally long, or if they cannot be compared because their columns differ or ``features`` is empty.
+        they are equally long, if they do not have the same number of columns, or if ``features`` is empty.
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0

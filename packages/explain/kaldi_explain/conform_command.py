@@ -113,7 +113,7 @@ def conform_command(
 
     Args:
         command: the program and its arguments, in which paths replace the placeholders ``{audio}``, ``{options.json}``
-            and ``{out.npy}``. With ``{list.json}`` instead, the program runs once for all vectors: this file lists
+            and ``{out.npy}``. With ``{list.json}`` instead, the program runs once for all vectors. This file lists
             objects with ``audio``, ``options`` and ``out``, and the program writes no file for a vector that it does
             not support. A leading ``--`` is ignored.
         level, kit: levels to run, and folder of the kit, as for :func:`kaldi_explain.conform`.
@@ -195,7 +195,7 @@ def _grade_batch(vectors: Sequence[Vector], files: Sequence[Path], status: int, 
 
 
 def _write_input(vector: Vector, folder: Path) -> Path:
-    """Return the path of a vector's input: of its wave file in the kit, or else of a new file in ``folder``."""
+    """Return the path of a vector's input. Unless the kit has a wave file with this input, write it to ``folder``."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":
