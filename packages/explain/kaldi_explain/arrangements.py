@@ -133,21 +133,21 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     return rows, columns
 
 
-def describe_spans(places: npt.NDArray[Any], name: str) -> str:
+def describe_spans(indices: npt.NDArray[Any], name: str) -> str:
     """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". List only the first six spans."""
-    max_runs, runs = 6, np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
-    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:max_runs]]
-    return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > max_runs)}"
+    max_spans, spans = 6, np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)
+    shown = [f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans[:max_spans]]
+    return f"{name}{'s' * (len(indices) > 1)} {', '.join(shown)}{', ...' * (len(spans) > max_spans)}"
 
 
-def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values that the mask ``wrong`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
+def name_values(mask: Mask, first_frame: int = 0, first_column: int = 0) -> str:
+    """Describe the values that a ``mask`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
 
     Only the first four values are listed. The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
-    places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
-    shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
-    count = int(wrong.sum())
+    places = (np.argwhere(mask)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
+    shown = "; ".join(f"frame {frame}, column {column}" for frame, column in places)
+    count = int(mask.sum())
     return f"{count} value{'s' * (count > 1)} ({shown}{'; ...' * (count > THRESHOLDS.named)})"
 
 
@@ -282,12 +282,12 @@ def may_be_deltas(target: Doubles) -> bool:
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
-def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
+def list_sliding_arrangements(features: Doubles, target: Doubles, first_frame: int) -> Iterator[Arrangement]:
     """Yield arrangements that normalize features in a sliding window, whose length is fitted to an array.
 
     Kaldi's windows, which move inward at the edges of the features, come first. A running mean follows, and then
     windows that are truncated at the edges, as in much public code. The features (frames, columns) belong to the whole
-    recording. The first row of the array ``target`` (rows, columns) is frame ``start`` of the features.
+    recording. The first row of the array ``target`` (rows, columns) is frame ``first_frame`` of the features.
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
@@ -297,23 +297,23 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     sample, goal = features[:max_rows, columns], target[: max_rows // 2 if len(target) > max_rows else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):
         make = functools.partial(_make_sliding_arrangement, center=center, norm_vars=norm_vars)
-        yield _fit_window(make, sample, goal, start)
+        yield _fit_window(make, sample, goal, first_frame)
     yield Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     for center in (True, False):
-        yield _fit_window(functools.partial(_make_truncated_arrangement, center=center), sample, goal, start)
+        yield _fit_window(functools.partial(_make_truncated_arrangement, center=center), sample, goal, first_frame)
 
 
-def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
-    """Return ``make(window)`` for the window length in frames that brings the features closest to an array.
+def _fit_window(make: Callable[[int], Arrangement], features: Doubles, goal: Doubles, first_frame: int) -> Arrangement:
+    """Return ``make(window)`` for the window length in frames that brings the features closest to the array ``goal``.
 
-    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After usual
+    The first row of ``goal`` (rows, columns) is frame ``first_frame`` of the features (frames, columns). After usual
     lengths and lengths on a log scale, lengths near the best length are tried, in steps that become smaller.
     """
 
     def measure_cost(window: int) -> float:
         """Charge the work, and return the distance (0 to 1) of the arranged features from the array."""
         charge_microseconds(100 + 0.1 * features.size)
-        return measure_distance(*select_common_frames(make(window).apply(features), target, start))
+        return measure_distance(*select_common_frames(make(window).apply(features), goal, first_frame))
 
     # The longest window is left out, because the mean over all frames is no sliding mean.
     log_scale = np.unique(np.geomspace(5, max(len(features), 6), 40).astype(int))[:-1]

@@ -179,7 +179,7 @@ class Finder:
             self.budget.begin_stage(stage.seconds)
             for attempt in stage.run():
                 self._attempts.append(attempt)
-                if settled := self._explain_array(attempt, stage.name in ("starts", "anywhere")):
+                if settled := self._explain_array(attempt, is_start=stage.name in ("starts", "anywhere")):
                     return attempt, settled
             self._attempts.sort(key=lambda attempt: attempt.cost)
             stages = self._reorder_stages(stage, stages)
@@ -222,7 +222,7 @@ class Finder:
         """Return the lowest cost of all attempts so far, or ``THRESHOLDS.incomparable`` if there is none."""
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
-    def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
+    def _explain_array(self, attempt: Attempt, *, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
         The attempt explains the array if its residual is within the tolerance, if rounding explains the differences, or
