@@ -86,7 +86,7 @@ def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, toleranc
     """Return ``answer`` with the first features that differ from the array by noise, or None if no features do.
 
     Try ``answer.settled``, and then the candidates of :func:`_list_plain_candidates`, until the budget ends. The answer
-    stays uncertain, because the random numbers of the noise are unknown.
+    stays uncertain, because the random numbers of the noise are unknown. See :func:`complete_answer` for ``tolerance``.
     """
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
     alternatives = itertools.chain([answer.settled], _list_plain_candidates(finder, attempt))
@@ -103,7 +103,7 @@ def _explain_part(attempt: Attempt, answer: Answer, tolerance: float) -> Answer:
 
     The new answer may be certain. Return ``answer`` unchanged if the features, before or after settling, leave at least
     ``THRESHOLDS.partial`` of the array's spread unexplained, or if a column is neither computed from the features nor
-    constant.
+    constant. See :func:`complete_answer` for ``tolerance``.
     """
     sheet, settled = attempt.search.sheet, answer.settled
     is_near = max(settled.measure_unexplained(), attempt.cost) < THRESHOLDS.partial
@@ -209,7 +209,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Fit the features again, without the columns of the array that differ from them by more than offset and scale.
+    """Fit the features again, without columns of the array that differ from them by more than an offset and a scale.
 
     Return ``settled`` unchanged if no column or more than three quarters of the columns would be left out, or if the
     new fit does not have a residual of at most ``tolerance``.

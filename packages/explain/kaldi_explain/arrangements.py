@@ -249,9 +249,9 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append the deltas of orders 1 to ``order`` to features (frames, dim). Return (frames, (order + 1) * dim).
+    """Append deltas of orders 1 to ``order``, over ``window`` frames on each side, to features, as torchaudio does.
 
-    Unlike in Kaldi, each order is computed from the deltas of the order below, which are padded at their ends again.
+    Convert (frames, dim) to (frames, (order + 1) * dim). Each order is computed from padded deltas of the order below.
     """
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):

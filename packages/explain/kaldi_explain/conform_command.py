@@ -91,7 +91,7 @@ def _make_parser() -> Parser:
 
 
 def _parse_levels(text: str) -> list[int]:
-    """Convert the value of ``--level``, such as "1,2", to integers. Raise ArgumentTypeError if a part is no integer."""
+    """Convert a value of ``--level``, such as "1,2", to integers. Raise ArgumentTypeError for any other value."""
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:

@@ -187,7 +187,7 @@ class Finder:
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
         """Settle the three attempts of lowest cost, and return the best result, or None if none resembles the array."""
-        results: dict[tuple[float, float], tuple[Attempt, Settled]] = {}  # By the unexplained share and the cost.
+        results: dict[tuple[float, float], tuple[Attempt, Settled]] = {}  # Keys: unexplained share, and cost.
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
                 break
