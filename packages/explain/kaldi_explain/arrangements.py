@@ -48,10 +48,6 @@ class Arrangement:
     taps: tuple[float, ...] = ()
     order: int = 0
 
-    def is_whole(self, column_count: int) -> bool:
-        """Return True if :attr:`columns` are all ``column_count`` columns of an array."""
-        return self.columns.indices(column_count) == (0, column_count, 1)
-
 
 PLAIN = Arrangement("", slice(None))
 
@@ -87,8 +83,8 @@ def _has_plausible_magnitudes(array: npt.NDArray[Any]) -> bool:
     huge, tiny = 1e20, 1e-20  # Numbers with swapped bytes have random exponents, so they exceed these limits.
     with np.errstate(invalid="ignore"):  # NumPy warns when it converts a signaling NaN.
         magnitudes = np.abs(array[array != 0].astype(np.float64))
-    is_finite = np.isfinite(magnitudes).all() and magnitudes.size
-    return bool(is_finite and magnitudes.max() < huge and np.median(magnitudes) > tiny)
+    has_only_finite_values = magnitudes.size > 0 and np.isfinite(magnitudes).all()
+    return bool(has_only_finite_values and magnitudes.max() < huge and np.median(magnitudes) > tiny)
 
 
 def find_reason_against_features(target: Doubles) -> str:
@@ -115,8 +111,8 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4:
-        differences = [sum(np.abs(np.diff(x, axis=axis)).mean() for axis in (0, 1)) for x in (reshaped, target)]
-        if differences[0] < 0.5 * differences[1]:
+        new, old = (sum(np.abs(np.diff(array, axis=axis)).mean() for axis in (0, 1)) for array in (reshaped, target))
+        if new < 0.5 * old:
             orientations.append((["reshaped where a transposition was meant"], reshaped))
     return orientations
 
@@ -124,33 +120,34 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row, or if two or more
-    columns vary and the row has the same value in all of them. A column does not depend on audio if it is constant in
-    the rows that depend on audio or, if there are no such rows, in the whole array.
+    A row does not depend on audio (padding, masks, digital silence) if it equals a neighboring row. If two or more
+    columns vary, a row that has the same value in all of these columns does not depend on audio either. A column does
+    not depend on audio if it is constant in the rows that depend on audio or, without such rows, in the whole array.
     """
     is_varying = np.ptp(target, axis=0) > 0
-    repeats = (np.diff(target, axis=0) == 0).all(axis=1)
-    rows = ~(np.append(repeats, False) | np.append(False, repeats))
-    rows &= np.ptp(target[:, is_varying], axis=1) > 0 if is_varying.sum() > 1 else True
+    equals_next_row = (np.diff(target, axis=0) == 0).all(axis=1)
+    rows = ~(np.append(equals_next_row, False) | np.append(False, equals_next_row))
+    if is_varying.sum() > 1:
+        rows &= np.ptp(target[:, is_varying], axis=1) > 0
     columns = is_varying & (np.ptp(target[rows], axis=0) > 0) if rows.any() else is_varying
     return rows, columns
 
 
-def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". List only the first six runs."""
-    max_runs, runs = 6, np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
-    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:max_runs]]
-    return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > max_runs)}"
+def describe_spans(indices: npt.NDArray[Any], name: str) -> str:
+    """Describe ascending indices, such as "frames 3 to 9, 12" for the name "frame". List only the first six spans."""
+    max_spans, spans = 6, np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)
+    shown = [f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans[:max_spans]]
+    return f"{name}{'s' * (len(indices) > 1)} {', '.join(shown)}{', ...' * (len(spans) > max_spans)}"
 
 
-def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values that the mask ``wrong`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
+def name_values(mask: Mask, first_frame: int = 0, first_column: int = 0) -> str:
+    """Describe the values that a ``mask`` (frames, columns) selects, such as "1 value (frame 3, column 0)".
 
-    Only the first four are listed. The first cell of the mask is at ``first_frame`` and ``first_column`` of the array.
+    Only the first four values are listed. The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
-    places = (np.argwhere(wrong)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
-    shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
-    count = int(wrong.sum())
+    places = (np.argwhere(mask)[: THRESHOLDS.named] + np.array([first_frame, first_column])).tolist()
+    shown = "; ".join(f"frame {frame}, column {column}" for frame, column in places)
+    count = int(mask.sum())
     return f"{count} value{'s' * (count > 1)} ({shown}{'; ...' * (count > THRESHOLDS.named)})"
 
 
@@ -166,9 +163,9 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangement that stacks overlapping frames (splicing, low frame rate), if it fits an array.
 
-    In such an array (rows, columns), successive rows share frames. If several arrangements are possible,
-    the arrangement with the fewest frames in a row (``stack``) is chosen, and then the one whose rows are the fewest
-    frames apart (``stride``). It is yielded with padding at the ends of the recording, and then without.
+    In such an array (rows, columns), successive rows share frames. If several arrangements fit, the arrangement with
+    the fewest frames in a row (``stack``) is chosen, and among these the arrangement whose rows are the fewest frames
+    apart (``stride``). It is yielded twice: with padding at the ends of the recording, and without padding.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -191,8 +188,8 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements that join several frames in each row, without overlap, and may fit an array.
 
-    The arrangement with the fewest frames in a row comes first. A column of such an array correlates strongly with the
-    same column of the next frame in the row, and less with the two columns beside that one.
+    The arrangement with the fewest frames in a row comes first. In such an array (rows, columns), a column correlates
+    strongly with the same column of the next frame in the row, and less with the two neighbors of that column.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
@@ -252,9 +249,9 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append the deltas of orders 1 to ``order`` to features (frames, dim). Return (frames, (order + 1) * dim).
+    """Append deltas of orders 1 to ``order``, over ``window`` frames on each side, to features, as torchaudio does.
 
-    Unlike in Kaldi, each order is computed from the deltas of the order below, which are padded at their ends again.
+    Convert (frames, dim) to (frames, (order + 1) * dim). Each order is computed from padded deltas of the order below.
     """
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
@@ -265,8 +262,9 @@ def _append_torchaudio_deltas(features: Doubles, order: int, window: int) -> Dou
 def make_deltas_alone(order: int, window: int) -> Arrangement:
     """Return the arrangement that replaces features with deltas of one order, over ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
-    slope = distances / np.sum(distances**2)
-    taps = functools.reduce(np.convolve, [slope] * order)
+    # First deltas are the slopes of lines that are fitted to the frames of the window. Second deltas repeat the fit.
+    slope_taps = distances / np.sum(distances**2)
+    taps = functools.reduce(np.convolve, [slope_taps] * order)
     words = f"deltas of {window} frames on each side, order {order}, without the features"
     return Arrangement(
         words, slice(None), lambda features: add_deltas(features, options)[:, -features.shape[1] :],
@@ -277,51 +275,51 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 def may_be_deltas(target: Doubles) -> bool:
     """Return True if an array (frames, columns) has more than 20 frames, and small means in over 90% of its columns.
 
-    Deltas have small means, because their sum over all frames is about the last frame of the features minus the first.
-    A mean is small if its magnitude is below 0.15 standard deviations of its column.
+    Deltas have small means, because the sum of all deltas is about the last frame of the features minus the first
+    frame. A mean is small if its magnitude is below 0.15 standard deviations of its column.
     """
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
-def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
+def list_sliding_arrangements(features: Doubles, target: Doubles, first_frame: int) -> Iterator[Arrangement]:
     """Yield arrangements that normalize features in a sliding window, whose length is fitted to an array.
 
-    First come Kaldi's windows, which move inward at the edges of the features, then a running mean, and then windows
-    that are truncated at the edges, as in much public code. The features (frames, columns) belong to the whole
-    recording. The first row of the array ``target`` (rows, columns) is frame ``start`` of the features.
+    Kaldi's windows, which move inward at the edges of the features, come first. A running mean follows, and then
+    windows that are truncated at the edges, as in much public code. The features (frames, columns) belong to the whole
+    recording. The first row of the array ``target`` (rows, columns) is frame ``first_frame`` of the features.
     """
     # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # The windows of the sample's last frames are cut off, but in a long array they continue. Therefore, only half
-    # as many rows of a long array are compared as the sample has.
-    limit = THRESHOLDS.settled_rows
-    sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
+    # The windows of the sample's last frames are cut off, but in a long array they continue. Therefore, a long array
+    # is compared only with the first half of the sample.
+    max_rows = THRESHOLDS.settled_rows
+    sample, goal = features[:max_rows, columns], target[: max_rows // 2 if len(target) > max_rows else None, columns]
     for center, norm_vars in ((True, False), (False, False), (True, True)):
         make = functools.partial(_make_sliding_arrangement, center=center, norm_vars=norm_vars)
-        yield _fit_window(make, sample, goal, start)
+        yield _fit_window(make, sample, goal, first_frame)
     yield Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     for center in (True, False):
-        yield _fit_window(functools.partial(_make_truncated_arrangement, center=center), sample, goal, start)
+        yield _fit_window(functools.partial(_make_truncated_arrangement, center=center), sample, goal, first_frame)
 
 
-def _fit_window(make: Callable[[int], Arrangement], features: Doubles, target: Doubles, start: int) -> Arrangement:
-    """Return ``make(window)`` for the window length in frames that brings the features closest to an array.
+def _fit_window(make: Callable[[int], Arrangement], features: Doubles, goal: Doubles, first_frame: int) -> Arrangement:
+    """Return ``make(window)`` for the window length in frames that brings the features closest to the array ``goal``.
 
-    The first row of ``target`` (rows, columns) is frame ``start`` of the features (frames, columns). After usual
-    lengths and lengths on a log scale, lengths near the best one are tried, in steps that become smaller.
+    The first row of ``goal`` (rows, columns) is frame ``first_frame`` of the features (frames, columns). After usual
+    lengths and lengths on a log scale, lengths near the best length are tried, in steps that become smaller.
     """
 
     def measure_cost(window: int) -> float:
         """Charge the work, and return the distance (0 to 1) of the arranged features from the array."""
         charge_microseconds(100 + 0.1 * features.size)
-        return measure_distance(*select_common_frames(make(window).apply(features), target, start))
+        return measure_distance(*select_common_frames(make(window).apply(features), goal, first_frame))
 
     # The longest window is left out, because the mean over all frames is no sliding mean.
     log_scale = np.unique(np.geomspace(5, max(len(features), 6), 40).astype(int))[:-1]
     usual = [window for window in (300, 600, 100, 200) if window < len(features)]
     costs = {window: measure_cost(window) for window in dict.fromkeys([*usual, *log_scale.tolist()])}
-    step = 256  # Frames from the best window to the next windows to try. It is halved if neither of them is better.
+    step = 256  # Difference in frames between the best window and the next two windows. Halved if neither is better.
     while step:
         best = min(costs, key=costs.__getitem__)
         for window in (best - step, best + step):
@@ -371,6 +369,7 @@ def _subtract_running_mean(features: Doubles) -> Doubles:
 def _round_to_bfloat16(values: Doubles) -> Doubles:
     """Round values to the nearest bfloat16, and ties away from zero. Return float64 values of the same shape."""
     bits = values.astype(np.float32).view(np.uint32)
+    # A bfloat16 is the upper half of a float32. Half of its last bit is added, so that dropping the lower half rounds.
     rounded: npt.NDArray[np.float32] = ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
     return rounded.astype(np.float64)
 
@@ -393,7 +392,7 @@ class Storage:
 
     Attributes:
         words: description of the rounding, as a list of one string. [] if the numbers were not rounded.
-        step: largest difference between ``values`` and the numbers before rounding.
+        step: largest difference between ``values`` and the numbers before rounding, plus a margin of a quarter.
         values: the array (frames, columns). A number that was rounded toward zero is replaced with the middle of the
             interval that is rounded to it.
     """
@@ -407,14 +406,15 @@ def find_storage(target: Doubles) -> Storage:
     """Return how the numbers of an array (frames, columns) were rounded when they were stored.
 
     The rounding is the first in :data:`STORAGES` that hardly changes the array, and whose largest error is below 10% of
-    the median of the columns' standard deviations. Arrays with fewer than 9 frames, or with magnitudes above 60,000
-    (the largest float16 is 65,504), count as not rounded.
+    the median of the columns' standard deviations. Integers of both signs may have been rounded toward zero
+    (:func:`_find_integer_rounding`). Arrays with fewer than 9 frames, or with magnitudes above 60,000 (the largest
+    float16 is 65,504), count as not rounded.
     """
-    levels = np.sort(target, axis=0)
+    sorted_values = np.sort(target, axis=0)
     # The midpoint of two neighboring values is not a stored number, so rounding the midpoints shows the largest error.
-    midpoints, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
-    is_supported = len(target) >= 9 and np.abs(target).max() <= 6e4
-    for words, round_values in STORAGES.items() if is_supported else ():
+    midpoints, spread = (sorted_values[1:] + sorted_values[:-1]) / 2, float(np.median(target.std(0)))
+    storages = STORAGES if len(target) >= 9 and np.abs(target).max() <= 6e4 else {}
+    for words, round_values in storages.items():
         step = float(np.abs(round_values(midpoints) - midpoints).max())
         # Rounding stored numbers again changes them by less than a twentieth of the step.
         if step < THRESHOLDS.coarse * spread and np.abs(round_values(target) - target).max() < 0.05 * step:
@@ -430,15 +430,15 @@ def _find_integer_rounding(integers: Doubles, words: str, step: float) -> tuple[
     """Return the rounding of integers (frames, columns): a description, the largest error, and ``Storage.values``.
 
     ``words`` and ``step`` describe rounding to nearest. After rounding toward zero, as in most languages, zeros are
-    about twice as frequent as any of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. A ratio above
-    1.6 shows this. If any of -2, -1, 1 and 2 occurs fewer than 10 times, the rounding is unknown, and the larger error
-    of rounding toward zero is assumed.
+    about twice as frequent as any of -2, -1, 1 and 2, because they stand for all numbers from -1 to 1. The limit is 1.6
+    times the mean count of these four integers. If any of them occurs fewer than 10 times, the rounding is unknown, and
+    ``words`` is returned with the larger error and the values of rounding toward zero.
     """
     zero_count, *other_counts = [int(np.sum(integers == number)) for number in (0, -2, -1, 1, 2)]
-    is_certain = min(other_counts) >= 10
-    if is_certain and zero_count <= 1.6 * sum(other_counts) / len(other_counts):
+    is_known = min(other_counts) >= 10
+    if is_known and zero_count <= 1.6 * sum(other_counts) / len(other_counts):
         return words, step, integers
     # Extreme values may have been clipped, so they are not moved to the middle of the interval that is rounded to them.
     is_extreme = (integers == integers.max()) | (integers == integers.min())
     centered = np.where(is_extreme, integers, integers + step * np.sign(integers))
-    return "rounded toward zero to integers" if is_certain else words, 2 * step, centered
+    return "rounded toward zero to integers" if is_known else words, 2 * step, centered

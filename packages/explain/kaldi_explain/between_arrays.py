@@ -25,7 +25,7 @@ class Relation:
         mapped: the first array (frames, columns) after the steps.
         target: the part (frames, columns) of the second array that ``mapped`` should equal.
         step: largest rounding error of the second array's stored numbers.
-        residual: difference of ``mapped`` and ``target`` (:func:`kaldi_explain.fits.measure_residual`).
+        residual: difference between ``mapped`` and ``target`` (:func:`kaldi_explain.fits.measure_residual`).
     """
 
     steps: list[str]
@@ -43,27 +43,26 @@ class Relation:
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
     """Return the best relation of two arrays (frames, columns), from ``features`` to ``target`` or the other way round.
 
-    A relation whose residual is at most ``tolerance`` is better than one with a larger residual. Otherwise, a relation
-    to ``target`` is better than one to ``features``, and then the lower cost decides. ``repairs`` are descriptions of
-    the first steps to ``target``. Raise FeatureError if no arrangement of one array has as many columns as the other.
+    Relations with a residual of at most ``tolerance`` are preferred. Among these, or among all relations if none has
+    such a residual, relations to ``target`` precede relations to ``features``, and a lower cost decides between
+    relations of the same direction. ``repairs`` are descriptions of the first steps to ``target``. Raise FeatureError
+    if no arrangement of one array has as many columns as the other array.
     """
     relations = []
-    for goal, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
-        relations += sorted(_list_relations(goal, source, words, tolerance), key=lambda relation: relation.cost)
+    for goal, source, first_steps in ((target, features, repairs), (features, target, ["the other way round"])):
+        relations += sorted(_list_relations(goal, source, first_steps, tolerance), key=lambda relation: relation.cost)
     if not relations:
-        columns = f"{target.shape[1]} and {features.shape[1]} columns"
-        raise FeatureError(
-            f"features of {columns} cannot be mapped to each other: pass arrays of the same feature, or the audio"
-        )
+        problem = f"features of {target.shape[1]} and {features.shape[1]} columns cannot be mapped to each other"
+        raise FeatureError(f"{problem}: pass arrays of the same feature, or the audio")
     return next((relation for relation in relations if relation.residual <= tolerance), relations[0])
 
 
 def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], tolerance: float) -> Iterator[Relation]:
     """Yield relations that turn ``features`` into ``target``, both (frames, columns).
 
-    Each plausible orientation of ``target``, without padding, is related to each arrangement of ``features`` that has
-    as many columns. After a relation with a residual of at most ``tolerance``, the remaining arrangements for this
-    orientation are skipped. The descriptions ``first_steps`` precede the steps of each relation.
+    Each plausible orientation of ``target``, without padding, is compared with each arrangement of ``features`` that
+    has the same number of columns. After a relation with a residual of at most ``tolerance``, the other arrangements
+    are skipped for this orientation. The descriptions ``first_steps`` precede the steps of each relation.
     """
     rows, columns = target.shape
     for orientation_words, oriented in arrangements.list_orientations(target):
@@ -81,9 +80,9 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
             fit = fits.find_simplest_map(source, goal, tolerance, step=storage.step)
             changes = [*orientation_words, *padding_words]
             # Frames at the end count only in an unchanged array, because the removed padding may have replaced frames.
-            counts = {"start": -shift, "end": 0 if changes else len(unpadded) + shift - len(arranged)}
+            extra_frames = {"start": -shift, "end": 0 if changes else len(unpadded) + shift - len(arranged)}
             steps = [*first_steps, *changes, *storage.words, arrangement.words]
-            steps += [*fits.describe_frame_counts(counts), fit.name]
+            steps += [*fits.describe_frame_counts(extra_frames), fit.name]
             residual = fits.measure_residual(fit.mapped, goal, storage.step)
             yield Relation(steps, fit.mapped, goal, storage.step, residual)
             if residual <= tolerance:
@@ -93,8 +92,8 @@ def _list_relations(target: Doubles, features: Doubles, first_steps: list[str], 
 def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubles]:
     """Return descriptions of the padding of an array (frames, columns), and the array without padding.
 
-    Two or more equal rows at an end are padding if the array has at least five rows more than the ``frame_count``
-    frames of the features. Fewer additional rows may be real frames.
+    Two or more equal rows at an end are padding if the array has at least five rows more than the features have frames
+    (``frame_count``). Fewer additional rows may be real frames. The end of the array is examined before its start.
     """
     words = []
     for where, outer_row in (("end", -1), ("start", 0)):
@@ -109,14 +108,14 @@ def _remove_padding(target: Doubles, frame_count: int) -> tuple[list[str], Doubl
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements that may turn features (frames, columns) into the rows of ``target`` (rows, columns).
 
-    The unchanged features come first, and then stacked frames or appended deltas, every n-th frame, and the columns in
-    a different order. Normalization in sliding windows, and deltas without the features, follow if there are more than
-    five frames and the numbers of columns are equal.
+    The unchanged features come first, and then stacked frames or appended deltas, every n-th frame, n joined frames,
+    and the columns in a different order. If there are more than five frames and the numbers of columns are equal,
+    normalization in sliding windows follows, and deltas without the features if ``target`` may be deltas.
     """
     column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
-    for ratio in range(2, 11):  # Ratio of the frames to the kept frames, at most 10.
+    for ratio in range(2, 11):  # Number of frames for each row of the target.
         if abs(len(features) / ratio - len(target)) <= 1:
             select_frames = operator.itemgetter(slice(None, None, ratio))
             yield Arrangement(f"one frame in {ratio}", all_columns, select_frames, ratio)

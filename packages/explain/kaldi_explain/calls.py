@@ -18,45 +18,49 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes an explained array.
 
-    The array is the features of ``model`` after the steps that ``steps`` describe, such as "transposed". ``unit`` is
-    the factor that scales the recording's samples to -1 to 1. In the call, ``y`` and ``waveform`` are the scaled
+    The array contains the features of ``model`` after the steps that ``steps`` describe, such as "transposed". ``unit``
+    is the factor that scales the recording's samples to -1 to 1. In the call, ``y`` and ``waveform`` are the scaled
     samples, and ``samples`` are the unscaled samples. Return "" if no such call is known.
     """
+    # Only python_speech_features takes unscaled samples and returns (frames, columns), not (columns, frames).
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
     other_steps = [step for step in steps if step != "transposed"]
-    if "transposed" not in steps or len(other_steps) > 1 or not _is_stft(model, unit):
+    if "transposed" not in steps or len(other_steps) > 1 or not _has_library_spectra(model, unit):
         return ""
-    has_librosa_range = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
+    has_librosa_range = all(getattr(model, name) == value for name, value in DB_80.items())
     step = other_steps[0] if other_steps else ""
     if model.kind == "spectrogram":
         return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not step else ""
     if model.kind == "fbank":
         return _describe_filter_bank_call(model, step, has_librosa_range)
-    is_plain = model.dct == "kaldi" and not model.get("use_energy") and not model.get("cepstral_lifter")
-    return _describe_cepstra_call(model) if is_plain and has_librosa_range and step == DECIBELS else ""
+    # Like Kaldi, librosa and torchaudio use the power and an orthonormal DCT, but they have no energy and no lifter.
+    has_variation = model.magnitudes or model.get("use_energy") or model.get("cepstral_lifter") or model.dct != "kaldi"
+    return _describe_cepstra_call(model) if not has_variation and has_librosa_range and step == DECIBELS else ""
 
 
-def _is_stft(model: FeatureModel, unit: float) -> bool:
+def _has_library_spectra(model: FeatureModel, unit: float) -> bool:
     """Return True if librosa and torchaudio can compute a model's spectra from the recording's samples times ``unit``.
 
     Their spectra have periodic Hann windows, and neither preemphasis nor DC removal. In addition, the model must have
-    no VTLN factor, no numbers added to energies or power, and no mel scale that these libraries lack.
+    no VTLN factor, no numbers added to energies or power, and neither a mel scale nor frames that these libraries lack.
     """
     has_preparation = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     # The mel scale of HTK and of Kaldi is proportional to ln(1 + f / 700).
-    is_usual = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
+    has_variation = model.scale != unit or model.warp != 1 or model.corner != 700 or model.added or model.root
     has_hann_window = (model.get("window_type"), model.window) == ("hanning", "periodic")
-    return is_usual and not has_preparation and has_hann_window and _get_pad_mode(model) is not None
+    return not (has_preparation or has_variation) and has_hann_window and _get_pad_mode(model) is not None
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
-    """Return librosa's ``pad_mode`` for centered frames, "" for frames without padding, or None for other frames."""
-    has_full_frames = model.size == model.fft_points  # If so, half a frame of padding is half an FFT.
-    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and has_full_frames):
+    """Return librosa's ``pad_mode`` for a model's frames: "" for no padding, or None for frames that librosa lacks."""
+    # librosa's frames are as long as the FFT, with the window in their middle. The paddings "inside" and "...-window"
+    # belong to such frames, and the others only if the window is as long as the FFT.
+    is_window_as_long_as_fft = model.size == model.fft_points
+    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and is_window_as_long_as_fft):
         return ""
     mode, _, suffix = model.padding.partition("-")
-    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and has_full_frames))
+    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and is_window_as_long_as_fft))
     return mode if is_centered else None
 
 
@@ -74,12 +78,12 @@ def _make_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
     return arguments | ({"pad_mode": mode} if mode != default_mode else {})
 
 
-def _make_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the filters' limits in Hz, named ``low`` and ``high``. Leave out the defaults 0 and half the rate."""
-    arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
-    upper = model.get("high_freq")
-    upper = upper if upper > 0 else model.rate / 2 + upper
-    return arguments | ({high: upper} if upper != model.rate / 2 else {})
+def _make_edge_arguments(model: FeatureModel, low_name: str, high_name: str) -> dict[str, Any]:
+    """Return filter edges in Hz, named ``low_name`` and ``high_name``. Leave out the defaults: 0 and half the rate."""
+    arguments = {low_name: model.get("low_freq")} if model.get("low_freq") else {}
+    high, nyquist = model.get("high_freq"), model.rate / 2
+    high = high if high > 0 else nyquist + high  # In Kaldi, 0 or less is an offset from the Nyquist frequency.
+    return arguments | ({high_name: high} if high != nyquist else {})
 
 
 def _has_torchaudio_defaults(model: FeatureModel) -> bool:
@@ -88,12 +92,13 @@ def _has_torchaudio_defaults(model: FeatureModel) -> bool:
 
 
 def _describe_spectrogram_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa that computes a power or magnitude spectrogram."""
+    """Return the call of torchaudio, or else of librosa, that computes a model's power or magnitude spectrogram."""
     is_power = model.bins == "power"
     if _has_torchaudio_defaults(model):
         arguments = _make_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
         return f"torchaudio.transforms.Spectrogram({_format_arguments(arguments)})(waveform)"
-    return f"np.abs(librosa.stft(y, {_format_arguments(_make_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
+    arguments = _make_frame_arguments(model, "constant")
+    return f"np.abs(librosa.stft(y, {_format_arguments(arguments)})){' ** 2' * is_power}"
 
 
 def _describe_filter_bank_call(model: FeatureModel, step: str, has_librosa_range: bool) -> str:
@@ -111,12 +116,12 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, has_librosa_range
     is_decibels = model.get("use_log_fbank") and step == DECIBELS and has_librosa_range and is_power
     if not is_decibels and (model.get("use_log_fbank") or step):
         return ""
-    power = {} if is_power else {"power": 1.0}
+    power_argument = {} if is_power else {"power": 1.0}
     if _has_torchaudio_defaults(model) and not is_decibels:
         arguments = _make_frame_arguments(model, "reflect") | _make_edge_arguments(model, "f_min", "f_max")
-        arguments |= {"n_mels": bins} | power
+        arguments |= {"n_mels": bins} | power_argument
         return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments)})(waveform)"
-    arguments = _make_librosa_arguments(model) | power
+    arguments = _make_librosa_arguments(model) | power_argument
     call = f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(arguments)})"
     return f"librosa.power_to_db({call})" if is_decibels else call
 
@@ -128,7 +133,7 @@ def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa for cepstra, or "" if they lack the filters or the column order."""
+    """Return the call of torchaudio or librosa for a model's cepstra, or "" if they lack the filters or put C0 last."""
     dim, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
@@ -140,7 +145,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features, with default frames, for a model's features, or "" if none fits."""
+    """Return the call of python_speech_features with default frames, preemphasis and upper edge, or "" if none fits."""
     defaults = SPEECH_FEATURES | {"frame_length": 25.0, "frame_shift": 10.0, "preemphasis_coefficient": 0.97}
     defaults |= {"high_freq": 0.0, "warp": 1.0}
     if any(model.get(name) != value for name, value in defaults.items()):
@@ -149,7 +154,7 @@ def _describe_speech_features_call(model: FeatureModel) -> str:
     arguments = {"samplerate": rate, "nfilt": bins, "nfft": model.fft_points}
     if model.kind == "fbank" and model.get("use_log_fbank") and not model.get("use_energy"):
         return f"python_speech_features.logfbank(samples, {_format_arguments(arguments)})"
-    if model.kind != "mfcc" or model.get("cepstral_lifter") != 22 or model.dct != "kaldi":
+    if model.kind != "mfcc" or model.get("cepstral_lifter") != 22 or model.dct != "kaldi":  # The default lifter is 22.
         return ""
     arguments |= {"numcep": model.get("num_ceps"), "appendEnergy": model.get("use_energy")}
     return f"python_speech_features.mfcc(samples, {_format_arguments(arguments)})"

@@ -19,11 +19,11 @@ from kaldi_explain.sources import AudioSource
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """An array (rows, columns) that the search explains, and an assumption about how features were arranged in it.
+    """An array that the search explains, and an assumption about how features were arranged in it.
 
     Attributes:
         words: descriptions of the changes to the original array, such as a transposition.
-        values: the array.
+        values: the array (rows, columns) after these changes.
         arrangement: the assumed arrangement of the features.
         rows, columns: masks (rows,) and (columns,) of the rows and columns that depend on the audio.
         step: largest rounding error of the stored numbers.
@@ -55,8 +55,8 @@ class Sheet:
 def find_floored_cells(values: Doubles) -> Mask:
     """Return the mask of the cells of an array (frames, columns) that a floor may have raised to the same value.
 
-    These cells have the smallest value of their column, if two or more cells of the column have it, or the smallest
-    value of the array, if three or more cells have it.
+    A cell is selected if it has the smallest value of its column, and at least one other cell of the column has the
+    same value. It is also selected if it has the smallest value of the array, and at least three cells have this value.
     """
     is_lowest_of_column, is_lowest = values == values.min(axis=0), values == values.min()
     is_floored: Mask = is_lowest_of_column & (is_lowest_of_column.sum(axis=0) >= 2)
@@ -80,16 +80,16 @@ class Candidate(FeatureModel):
     order: tuple[int, ...] | None = None
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
-        """Return this candidate with the new values ``changes``, by name. A new ``source`` also sets the rate."""
+        """Return a copy with ``changes``, a mapping from names to new values. A new ``source`` also sets the rate."""
         rate_change = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate_change})
 
     def remove_noise(self) -> Candidate:
-        """Return this candidate for the audio without the noise that the search added."""
+        """Return this candidate without the noise that the search may have added to its audio."""
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate without a sample factor, a floor, a range limit or numbers added to energies."""
+        """Return this candidate without a sample factor, a floor, a range limit, or a number added to energies."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
@@ -118,36 +118,39 @@ class Candidate(FeatureModel):
 
     def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise whose standard deviation is one step of 16-bit samples."""
-        # Without a window, the expected power of each bin of the spectrum, and the energy of a frame, are equal.
-        power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
-        return self.reorder(self.finish_features(power, power[:, 0]))
+        # Without a window, the expected power of each bin equals the energy: number of samples times their variance.
+        expected_energy = self.size * (self.source.full_scale / 32768) ** 2
+        power = np.full((1, self.fft_points // 2 + 1), expected_energy)
+        return self.reorder(self.finish_features(power, np.array([expected_energy])))
 
     def list_framings(self) -> list[Candidate]:
-        """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
+        """Return copies of this candidate, one for each convention for the edges of the audio.
 
-        The :attr:`offset` of the results is 0. Their :attr:`start` is the last frame that does not begin after this
-        candidate's :attr:`first_sample`.
+        The conventions are ``snip_edges=True``, ``snip_edges=False`` and all paddings. The :attr:`offset` of the copies
+        is 0. Their :attr:`start` is the last frame that does not begin after this candidate's :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         conventions += [{"padding": padding} for padding in list_values("padding")]
         framings = [self.change(convention | {"offset": 0}) for convention in conventions]
-        frame_counts = [(self.first_sample - framed.first_sample) // self.shift for framed in framings]
-        return [framed.change({"start": framed.start + n}) for framed, n in zip(framings, frame_counts, strict=True)]
+        starts = [framed.start + (self.first_sample - framed.first_sample) // self.shift for framed in framings]
+        return [framed.change({"start": start}) for framed, start in zip(framings, starts, strict=True)]
 
     def list_same_framings(self) -> list[Candidate]:
         """Return the candidates of :meth:`list_framings` that have the same :attr:`first_sample` as this candidate."""
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
     def list_framing_changes(self) -> Iterator[Changes]:
-        """Yield changes that move the first row by a frame, or to a frame of another convention for the edges.
+        """Yield changes that move the first row by a frame, or that choose another convention for the edges.
 
-        For each other convention, the nearest frames before and after the present first row are tried. A convention is
-        skipped if its frames have the same positions as the present frames or as frames that were tried.
+        With each other convention of :meth:`list_framings`, the first row is moved to the last frame that does not
+        begin after it, and then to the next frame. A convention is skipped if its frames have the same positions as the
+        frames of this candidate or of an earlier convention.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
-        seen_offsets = {self.first_sample % self.shift}
+        seen_positions = {self.first_sample % self.shift}
         for framed in self.list_framings():
-            if framed.first_sample % framed.shift not in seen_offsets:
-                seen_offsets.add(framed.first_sample % framed.shift)
+            position = framed.first_sample % framed.shift
+            if position not in seen_positions:
+                seen_positions.add(position)
                 change = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
                 yield from (change | {"offset": 0, "start": framed.start + step} for step in (0, 1))

@@ -70,21 +70,20 @@ class WrongResult:
     def align(self, features: Array) -> tuple[Array, Array, str]:
         """Return the common frames of ``features`` and of the result, and a description of missing or added frames.
 
-        If the numbers of frames differ, and neither is below five, the result may begin up to four frames earlier or
-        later, but no more frames than the numbers differ by. Return both arrays unchanged, with "", if they are equally
-        long, or if they cannot be compared because their columns differ or ``features`` is empty.
+        If the result has n frames more or fewer than ``features``, and neither has fewer than five frames, the result
+        may begin up to min(n, 4) frames earlier or later than ``features``. Return both arrays unchanged, with "", if
+        they are equally long, if they do not have the same number of columns, or if ``features`` is empty.
         """
         result = self.result.astype(np.float64)
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
         if not is_comparable or len(result) == len(features):
             return features, result, ""
-        extra_count = len(result) - len(features)
-        shift = 0
+        extra_count, shift = len(result) - len(features), 0
         if min(len(features), len(result)) >= THRESHOLDS.few_frames:
             max_shift = min(THRESHOLDS.shift, abs(extra_count))
             shift = fits.find_best_shift(features.astype(np.float64), result, max_deviation=max_shift)
-        words = " and ".join(fits.describe_frame_counts({"start": -shift, "end": extra_count + shift}))
-        description = words and f"{words}: {len(result)}, not {len(features)}"
+        places = " and ".join(fits.describe_frame_counts({"start": -shift, "end": extra_count + shift}))
+        description = places and f"{places}: {len(result)}, not {len(features)}"
         return *fits.select_common_frames(features, result, shift), description
 
     def describe_shape(self) -> str:
@@ -113,9 +112,9 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return the absolute errors of ``result``, divided by the feature's magnitude if this is above 1.
+        """Return the absolute errors of ``result``. An error is divided by the feature's magnitude if this is above 1.
 
-        If one of the two values is NaN or infinite, the error is infinite, or 0 for equal infinities.
+        If the feature or the result is NaN or infinite, the error is infinite, or 0 for equal infinities.
         """
         with np.errstate(all="ignore"):
             errors = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
@@ -134,13 +133,13 @@ class WrongResult:
             return None
         fit = fits.find_simplest_map(features, result, self.tolerance)
         # As in explain, the tolerance is proportionally larger for features above 100.
-        limit = self.tolerance * max(1.0, float(np.abs(result).max()) / 100)
-        return None if fit.word_count >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
+        max_residual = self.tolerance * max(1.0, float(np.abs(result).max()) / 100)
+        return None if fit.word_count >= fits.COLUMN_WORDS or fit.residual > max_residual else fit.name
 
     def compute_features(self, model: FeatureModel) -> Array:
         """Compute a model's features (frames, dim) of the input, and apply the option ``subtract_mean``.
 
-        Return an array (0, 0) if the input is too short or an option is invalid.
+        Return an array (0, 0) if the model refuses an option, or needs longer audio for its padding.
         """
         try:
             features = model.compute(self.given.astype(np.float32))
@@ -171,7 +170,7 @@ class Cause:
 
     @property
     def key(self) -> str:
-        """Name that causes of the same mistake share. If :attr:`changes` is None, "#" replaces its numbers."""
+        """Key that causes of the same mistake share: :attr:`name`, without its numbers if :attr:`changes` is None."""
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, wrong_result: WrongResult) -> bool:
@@ -198,7 +197,7 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
-    search_count, fruitless_counts = 0, Counter[str]()  # Number of searches, and number without a cause per program.
+    search_count, fruitless_counts = 0, Counter[str]()  # Numbers of searches, and of searches in vain by program.
     for wrong_result in wrong_results:
         program, cause = wrong_result.options["program"], None
         with contextlib.suppress(Exception):  # An error must not prevent the scorecard.
@@ -228,13 +227,13 @@ def find_causes(wrong_results: Sequence[WrongResult]) -> list[Cause]:
 def _find_right_values(wrong_result: WrongResult) -> Cause | None:
     """Return a cause if a result and the requested features agree in their common frames, or else None.
 
-    If the number of frames is right, the cause is rounding errors. Otherwise, the cause has no name and is not
+    If the number of frames is right, the cause is :data:`ROUNDING`. Otherwise, the cause has no name and is not
     reported, because :func:`_add_frame_causes` reports the wrong number of frames.
     """
     requested = wrong_result.requested_model
     if requested is None or not wrong_result.is_explained_by(requested):
         return None
-    return Cause("", changes={}) if len(wrong_result.result) != len(wrong_result.expected) else Cause(ROUNDING)
+    return Cause(ROUNDING) if len(wrong_result.result) == len(wrong_result.expected) else Cause("", changes={})
 
 
 def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Cause | None:
@@ -242,12 +241,12 @@ def _find_known_cause(wrong_result: WrongResult, known: Iterable[Cause]) -> Caus
 
 
 def _find_without_search(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause that is found without a search, such as NaN, an ignored option or a wrong shape, or None.
+    """Return a cause that is found without a search, such as NaN, an ignored option or a wrong shape, or else None.
 
     Without a requested model, only NaN, infinity, a wrong shape and a wrong object in Kaldi's format are found. The
-    cause of a wrong object names the object and the format, but not the mistake.
+    cause of a wrong object names the program, the object and the format, but not the mistake.
     """
-    shape, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
+    shape_error, requested, options = wrong_result.describe_shape(), wrong_result.requested_model, wrong_result.options
     if cause := _find_nonfinite_values(wrong_result):
         return cause
     if requested is None and "object" in options:
@@ -256,17 +255,19 @@ def _find_without_search(wrong_result: WrongResult) -> Cause | None:
         name = f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's"
         return Cause(name, changes={})  # With changes, the key keeps the number that tells compression methods apart.
     if requested is None:
-        return Cause(f"{options['program']}: {shape}") if shape else None
+        return Cause(f"{options['program']}: {shape_error}") if shape_error else None
     # Rounding errors may be larger in a few values, such as logarithms of quiet bins.
-    if not shape and wrong_result.is_explained_by(requested, max_ratio=30, min_share=0.95):
+    if not shape_error and wrong_result.is_explained_by(requested, max_ratio=30, min_share=0.95):
         return Cause(ROUNDING)
     cause = _find_ignored_options(wrong_result, requested) or _find_wrong_order(wrong_result)
     cause = cause or _find_sample_mistake(wrong_result, requested)
-    return cause or ((_find_wrong_count(wrong_result, requested) or Cause(shape)) if shape else None)
+    if cause is None and shape_error:
+        return _find_wrong_count(wrong_result, requested) or Cause(shape_error)
+    return cause
 
 
 def _find_nonfinite_values(wrong_result: WrongResult) -> Cause | None:
-    """Return a cause if a result contains NaN and Kaldi's output does not, or likewise for infinity, or else None."""
+    """Return a cause if a result contains NaN or infinity, and Kaldi's output lacks this value, or else None."""
     if wrong_result.result.dtype.kind != "f":
         return None
     for name, find_special in (("NaN", np.isnan), ("infinity", np.isinf)):
@@ -315,8 +316,8 @@ def _find_ignored_options(wrong_result: WrongResult, requested: FeatureModel) ->
 
 def _find_wrong_count(wrong_result: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return a cause if a result has a wrong number of cepstra or mel bins, but is right otherwise, or else None."""
-    name = next((count for count in COUNTS if requested.get_default(count) is not None), None)
-    changes = {name: wrong_result.result.shape[-1]} if name and wrong_result.result.ndim else {}
+    option_name = next((name for name in COUNTS if requested.get_default(name) is not None), None)
+    changes = {option_name: wrong_result.result.shape[-1]} if option_name and wrong_result.result.ndim else {}
     is_explained = bool(changes) and wrong_result.is_explained_by(requested.change(changes))
     return Cause(_name_changes(requested, changes), changes=changes) if is_explained else None
 
@@ -350,8 +351,8 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
     """Return a cause that names the settings in ``explanation`` that differ from the requested model.
 
     If these settings do not explain the result, the cause also names a map from the features to the result or, if no
-    map fits, the steps of the explanation. If nothing differs, the cause names the wrong values. If the kind of feature
-    differs or is unknown, the cause describes the whole front end.
+    map fits, the steps of the explanation. If none of these is found, the cause names the wrong values. If the kind of
+    feature differs or is unknown, the cause describes the whole front end.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
@@ -371,20 +372,21 @@ def _compare_settings(wrong_result: WrongResult, requested: FeatureModel, explan
 def _find_changes(wrong_result: WrongResult, requested: FeatureModel, variant: FeatureModel) -> dict[str, Any]:
     """Return, by name, the settings of the model ``variant`` that differ from the requested model.
 
-    If the padding differs, it is replaced with a padding that explains the result, if there is one.
+    A different padding is replaced with the first padding that explains the result, if there is one.
     """
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
-    if "padding" not in changes:
-        return changes
     # Some paddings differ only in frames after Kaldi's last frame, which explain did not compare.
-    alternatives = (changes | {"padding": padding} for padding in list_values("padding"))
-    return next((tried for tried in alternatives if wrong_result.is_explained_by(requested.change(tried))), changes)
+    for padding in list_values("padding") if "padding" in changes else ():
+        changes_with_padding = changes | {"padding": padding}
+        if wrong_result.is_explained_by(requested.change(changes_with_padding)):
+            return changes_with_padding
+    return changes
 
 
 def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
-    """Return a cause that names the first values that differ from a model's features by more than the tolerance."""
+    """Return a cause that names the first wrong values, or no values if the features and the result differ in shape."""
     features, result, _ = wrong_result.align(wrong_result.compute_features(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
@@ -395,11 +397,12 @@ def _name_wrong_values(wrong_result: WrongResult, model: FeatureModel) -> Cause:
 def _reduce_changes(wrong_result: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
     """Return only the changes of the requested model that are needed to explain a result.
 
-    If ``changes`` do not explain the result by themselves, a map may follow the remaining changes.
+    A change is dropped if the remaining changes explain the result. If even all ``changes`` do not explain the result,
+    the remaining changes may also explain it together with a map (:meth:`WrongResult.describe_map`).
     """
     needs_map = not wrong_result.is_explained_by(requested.change(changes))
-    for name in list(changes):
-        fewer_changes = {other: value for other, value in changes.items() if other != name}
+    for dropped_name in list(changes):
+        fewer_changes = {name: value for name, value in changes.items() if name != dropped_name}
         model = requested.change(fewer_changes)
         if wrong_result.is_explained_by(model) or (needs_map and wrong_result.describe_map(model) is not None):
             changes = fewer_changes
@@ -413,7 +416,9 @@ def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
     """
     ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
     settings = FeatureModel(requested.kind).change(changes).list_settings()
-    return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
+    if ignored:
+        settings.append(f"{', '.join(ignored)} ignored")
+    return ", ".join(settings)
 
 
 def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResult]) -> None:
@@ -421,16 +426,16 @@ def _add_frame_causes(known: dict[str, Cause], wrong_results: Sequence[WrongResu
 
     Results without a requested model are skipped, and so are results whose cause has unknown changes.
     """
-    cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
+    cause_by_vector = {vector: cause for cause in known.values() for vector in cause.vectors}
     for wrong_result in wrong_results:
-        cause, requested = cause_of.get(wrong_result.id), wrong_result.requested_model
+        cause, requested = cause_by_vector.get(wrong_result.id), wrong_result.requested_model
         if requested is None or (cause is not None and cause.changes is None):
             continue
         features = wrong_result.expected
         if cause is not None:
             features = wrong_result.compute_features(requested.change(cause.changes or {}))
-        if frames := wrong_result.align(features)[2]:
-            known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(wrong_result.id)
+        if description := wrong_result.align(features)[-1]:
+            known.setdefault(_replace_numbers(description), Cause(description)).vectors.append(wrong_result.id)
 
 
 def _merge_causes(known: dict[str, Cause], wrong_results: dict[str, WrongResult]) -> None:

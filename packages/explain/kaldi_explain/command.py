@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _save_plot(explanation: Explanation, path: str) -> None:
-    """Draw an explanation to the image file ``path``. Raise FeatureError if the plot cannot be drawn or written."""
+    """Draw an explanation, and save the plot to ``path``. Raise FeatureError if it cannot be drawn or written."""
     try:
         axes: Any = explanation.plot()
         axes[0].figure.savefig(path)

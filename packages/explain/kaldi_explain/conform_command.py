@@ -34,8 +34,7 @@ UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not
 TIMEOUT_STATUS = 1  # Status that stands for a program that was killed because it exceeded the time limit.
 TIME_LIMIT_S = 60.0  # Default time limit for one run of the program, in seconds.
 MAX_TIMEOUTS = 3  # Number of consecutive runs that exceed the time limit after which the program is not run again.
-# Number of bytes at the end of standard error that are read, because a faulty program may write without end.
-MAX_ERROR_BYTES = 100_000
+MAX_ERROR_BYTES = 100_000  # Bytes at the end of standard error that are read. A faulty program may write without end.
 MAX_QUOTED_CHARACTERS = 300  # Number of characters of standard error that a message quotes at most, to stay readable.
 TOO_LONG = "it ran longer than"  # Beginning of the reason of a failure if the program exceeded the time limit.
 BATCH_PLACEHOLDER = "{list.json}"  # A command with this placeholder runs once for all vectors.
@@ -80,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_parser() -> Parser:
-    """Return the parser of the arguments of ``kaldi-compat conform``."""
+    """Return the argument parser of ``kaldi-compat conform``."""
     parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
@@ -92,7 +91,7 @@ def _make_parser() -> Parser:
 
 
 def _parse_levels(text: str) -> list[int]:
-    """Convert the value of ``--level``, such as "1,2", to integers. Raise ArgumentTypeError for any other text."""
+    """Convert a value of ``--level``, such as "1,2", to integers. Raise ArgumentTypeError for any other value."""
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
@@ -114,11 +113,10 @@ def conform_command(
 
     Args:
         command: the program and its arguments, in which paths replace the placeholders ``{audio}``, ``{options.json}``
-            and ``{out.npy}``. With ``{list.json}`` instead, the program runs once for all vectors: this file lists
+            and ``{out.npy}``. With ``{list.json}`` instead, the program runs once for all vectors. This file lists
             objects with ``audio``, ``options`` and ``out``, and the program writes no file for a vector that it does
             not support. A leading ``--`` is ignored.
-        level: one level or several levels to run, 1 to 8. None for all.
-        kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
+        level, kit: levels to run, and folder of the kit, as for :func:`kaldi_explain.conform`.
         timeout: time limit in seconds for each run of the program.
 
     Returns:
@@ -131,9 +129,8 @@ def conform_command(
     command = [*command[1:]] if command[:1] == ["--"] else [*command]
     is_batch = any(BATCH_PLACEHOLDER in word for word in command)
     if not is_batch and not any("{out.npy}" in word for word in command):
-        raise OptionError(
-            "the command has no {out.npy}: write kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
-        )
+        usage = "kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
+        raise OptionError(f"the command has no {{out.npy}}: write {usage}")
     if not timeout > 0:
         raise OptionError(f"--timeout={timeout:g} is not a positive number: pass a time limit in seconds")
     selected_vectors, run = load_vectors(level, kit), _run_once if is_batch else _run_for_each
@@ -158,10 +155,10 @@ def _run_for_each(command: Sequence[str], vectors: Sequence[Vector], folder: Pat
 
 
 def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once for all ``vectors``, for at most ``timeout`` seconds, and return the results in their order.
+    """Run a program once, for at most ``timeout`` seconds, and return results in the order of ``vectors``.
 
-    Only a command with {list.json} accepts more than one vector. Input files for the program, and its output files, are
-    written to ``folder``. If the exit status is ``UNSUPPORTED_STATUS``, all ``vectors`` are "not supported".
+    The command must contain {list.json} if there are several vectors. Input files for the program, and its output
+    files, are written to ``folder``. If the exit status is ``UNSUPPORTED_STATUS``, all vectors are "not supported".
     """
     output_files = [folder / f"{vector.id}.out.npy" for vector in vectors]
     requests: list[dict[str, Any]] = [
@@ -177,19 +174,20 @@ def _run_once(command: Sequence[str], vectors: Sequence[Vector], folder: Path, t
         return [Result(vector, "not supported") for vector in vectors]
     if any(BATCH_PLACEHOLDER in word for word in command):
         return _grade_batch(vectors, output_files, status, description)
-    [vector], [output] = vectors, output_files
-    return [Result(vector, "failed", description) if status else _read_result(vector, output, description)]
+    [vector], [output_file] = vectors, output_files
+    return [Result(vector, "failed", description) if status else _read_result(vector, output_file, description)]
 
 
 def _grade_batch(vectors: Sequence[Vector], files: Sequence[Path], status: int, description: str) -> list[Result]:
     """Grade the output ``files`` that a program should have written in one run, one file for each vector.
 
-    A vector without a file is "not supported" if the exit status ``status`` is 0, or else "failed". ``description``,
-    which tells how the program ended, is part of the reason why a vector failed.
+    A vector without a file is "failed" if the exit status ``status`` is not 0, and otherwise "not supported".
+    ``description``, which tells how the program ended, is part of the reason of a failure, and of the reason why
+    vectors are not supported if the program wrote no file at all.
     """
     has_output = [file.exists() for file in files]
-    reason = "" if any(has_output) else f"the program wrote no file{description}"
-    missing_grade, missing_reason = ("failed", description) if status else ("not supported", reason)
+    unsupported_reason = "" if any(has_output) else f"the program wrote no file{description}"
+    missing_grade, missing_reason = ("failed", description) if status else ("not supported", unsupported_reason)
     return [
         _read_result(vector, file, description) if exists else Result(vector, missing_grade, missing_reason)
         for vector, file, exists in zip(vectors, files, has_output, strict=True)
@@ -197,7 +195,7 @@ def _grade_batch(vectors: Sequence[Vector], files: Sequence[Path], status: int, 
 
 
 def _write_input(vector: Vector, folder: Path) -> Path:
-    """Return the path of a vector's input. If it is not a wave file of the kit, write it to a file in ``folder``."""
+    """Return the path of a vector's input. Unless the kit has a wave file with this input, write it to ``folder``."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":
@@ -210,11 +208,12 @@ def _write_input(vector: Vector, folder: Path) -> Path:
 
 
 def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Replace placeholders in a command, such as {audio}, with paths, and run it. Then kill all processes that it left.
+    """Replace placeholders in a command, such as {audio}, with paths, and run the command.
 
     Return the exit status, and a description of how the program ended (:func:`_describe_end`). The status is ``-n`` if
-    signal ``n`` ended the program. If the program exceeds ``timeout`` seconds, the status is ``TIMEOUT_STATUS``, and
-    the description begins with ``TOO_LONG``. Raise :class:`FeatureError` if the program cannot be started.
+    signal ``n`` ended the program. If the program exceeds ``timeout`` seconds, it is killed, the status is
+    ``TIMEOUT_STATUS``, and the description begins with ``TOO_LONG``. All processes that the program has started are
+    killed when it ends. Raise :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
     for placeholder, path in placeholder_paths.items():
@@ -243,8 +242,8 @@ def _describe_end(status: int, message: str, *, has_printed: bool) -> str:
     """Describe how a program ended.
 
     If ``status`` is not 0, return the exit status, or the name of signal ``-status`` if it is negative, and the error
-    ``message``. If it is 0, return remarks that may explain a missing output file: that the program printed to standard
-    output (``has_printed``), and the message, each in parentheses. A message "" is left out.
+    ``message``. If ``status`` is 0, return remarks in parentheses that may explain a missing output file: the remark
+    that the program printed to standard output (``has_printed``), and the message. An empty message is left out.
     """
     if status == 0:
         return " (it printed to standard output)" * has_printed + f" (it said: {message})" * bool(message)
@@ -255,8 +254,8 @@ def _describe_end(status: int, message: str, *, has_printed: bool) -> str:
 def find_error(text: str) -> str:
     """Return the last line of ``text``, the standard error of a program, that is not indented and names an error.
 
-    If no line names an error, return the last line that is not part of a stack trace, or else the last line. Blank
-    lines do not count. Return "" if all lines are blank. If the selected line ends with a colon, append the next line.
+    If there is no such line, return the last line that is not part of a stack trace, or else the last line. Blank lines
+    do not count. Return "" if all lines are blank. If the selected line ends with a colon, append the next line.
     Control characters are escaped, and the result is cut to ``MAX_QUOTED_CHARACTERS``.
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
@@ -270,15 +269,14 @@ def find_error(text: str) -> str:
 
 
 def _read_result(vector: Vector, output_file: Path, description: str) -> Result:
-    """Grade a vector's output file. A file that is missing or cannot be read has the grade "failed".
+    """Grade a vector's output file. The grade is "failed" if the file is missing or cannot be read.
 
-    The reason then ends with ``description``, which tells how the program ended.
+    The reason of this failure ends with ``description``, which tells how the program ended.
     """
     try:
         return grade(vector, load_npy(output_file))
+    except MissingFileError:
+        reason = "it wrote no output file"
     except Exception as error:  # A damaged file may raise any error.
-        is_missing = isinstance(error, MissingFileError)
-        reason = (
-            "it wrote no output file" if is_missing else f"its output is no NumPy file: {escape_controls(str(error))}"
-        )
-        return Result(vector, "failed", f"{reason}{description}")
+        reason = f"its output is no NumPy file: {escape_controls(str(error))}"
+    return Result(vector, "failed", f"{reason}{description}")

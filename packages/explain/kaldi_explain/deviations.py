@@ -31,7 +31,7 @@ class Comparison:
         features: features (all_frames, columns) of the whole recording, mapped to the numbers of the array.
         shift: index of the features' frame that the first row of ``values`` should equal.
         slope, offset: factors and offsets (columns,) by which ``features`` were mapped to the numbers of the array.
-        tolerance: largest difference, in addition to ``step``, that most values may have. See also :attr:`limit`.
+        tolerance: largest difference, in addition to ``step``, that most values may have. See :attr:`max_difference`.
         step: largest rounding error of the array's stored numbers.
         ignored: mask (frames, columns) of values that cannot be compared.
         padding: mask (frames,) of the rows at the ends of the array that are padding.
@@ -51,7 +51,7 @@ class Comparison:
     first_column: int
 
     @property
-    def limit(self) -> float:
+    def max_difference(self) -> float:
         """Largest difference from the features at which a single value counts as right: ``step`` plus 30 tolerances."""
         return self.step + THRESHOLDS.outlier * self.tolerance
 
@@ -83,35 +83,37 @@ class Deviations:
 def find_deviations(comparison: Comparison) -> Deviations:
     """Find the frames, columns and single values of an array that differ from the features, and the reasons.
 
-    A compared value is wrong if it differs by more than ``comparison.limit``. A column is mostly wrong if its values in
-    over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values outside these columns are
-    wrong. A column is wrong if over 25% of its compared values outside the wrong frames are wrong. If over 75% of the
-    frames are wrong, or over 75% of the columns are mostly wrong, the result is "most frames" without a reason.
+    A compared value is wrong if it differs by more than ``comparison.max_difference``. A column is mostly wrong if its
+    values in over 75% of the frames are wrong. A frame is wrong if over 25% of its compared values outside these
+    columns are wrong. A column is wrong if over 25% of its compared values outside the wrong frames are wrong. If over
+    75% of the frames are wrong, or over 75% of the columns are mostly wrong, the only description is "most frames".
     """
     compared, max_share = ~comparison.ignored, THRESHOLDS.few_places
     compared[comparison.padding] = False
-    is_wrong = compared & (np.abs(comparison.values - comparison.aligned_features) > comparison.limit)
+    is_wrong = compared & (np.abs(comparison.values - comparison.aligned_features) > comparison.max_difference)
     # Columns that are wrong nearly everywhere must not make all frames wrong.
-    is_usable = is_wrong.mean(0) <= 1 - max_share
-    is_wrong_row = is_wrong[:, is_usable].sum(1) > max_share * np.maximum(compared[:, is_usable].sum(1), 1)
-    if max(is_wrong_row.mean(), 1 - is_usable.mean()) > 1 - max_share:
+    is_usable_column = is_wrong.mean(0) <= 1 - max_share
+    wrong_counts, compared_counts = is_wrong[:, is_usable_column].sum(1), compared[:, is_usable_column].sum(1)
+    is_wrong_row = wrong_counts > max_share * np.maximum(compared_counts, 1)
+    if max(is_wrong_row.mean(), 1 - is_usable_column.mean()) > 1 - max_share:
         return Deviations([], ["most frames"], compared)
     is_wrong_column = is_wrong[~is_wrong_row].sum(0) > max_share * np.maximum(compared[~is_wrong_row].sum(0), 1)
     wrong_rows, wrong_columns = np.flatnonzero(is_wrong_row), np.flatnonzero(is_wrong_column)
-    row_reasons, other_rows, edge_shifts = _explain_rows(comparison, wrong_rows, ~is_wrong_column & compared.any(0))
-    column_reasons, other_columns = _explain_columns(comparison, wrong_columns, ~is_wrong_row & compared.any(1))
+    right_rows, right_columns = ~is_wrong_row & compared.any(1), ~is_wrong_column & compared.any(0)
+    row_reasons, unexplained_rows, edge_shifts = _explain_rows(comparison, wrong_rows, right_columns)
+    column_reasons, unexplained_columns = _explain_columns(comparison, wrong_columns, right_rows)
     is_wrong[is_wrong_row], is_wrong[:, is_wrong_column] = False, False  # Only single wrong values remain.
     first_frame, first_column = comparison.first_frame, comparison.first_column
-    unexplained = [describe_spans(other_rows + first_frame, "frame")] if len(other_rows) else []
-    unexplained += [describe_spans(other_columns + first_column, "column")] if len(other_columns) else []
+    unexplained = [describe_spans(unexplained_rows + first_frame, "frame")] if len(unexplained_rows) else []
+    unexplained += [describe_spans(unexplained_columns + first_column, "column")] if len(unexplained_columns) else []
     unexplained += [name_values(is_wrong, first_frame, first_column)] if is_wrong.any() else []
-    compared[np.setdiff1d(wrong_rows, other_rows)] = False
-    compared[:, np.setdiff1d(wrong_columns, other_columns)] = False
+    compared[np.setdiff1d(wrong_rows, unexplained_rows)] = False
+    compared[:, np.setdiff1d(wrong_columns, unexplained_columns)] = False
     return Deviations([*row_reasons, *column_reasons], unexplained, compared, edge_shifts)
 
 
 def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> tuple[list[str], Indices, EdgeShifts]:
-    """Return descriptions of wrong frames with a reason, indices of wrong frames without one, and edge shifts.
+    """Return descriptions of wrong frames with a reason, indices of wrong frames without a reason, and edge shifts.
 
     See :attr:`Deviations.edge_shifts` for the edge shifts. Only the columns in the mask ``columns`` are compared.
     """
@@ -122,18 +124,18 @@ def _explain_rows(comparison: Comparison, wrong_rows: Indices, columns: Mask) ->
     reasons, edge_shifts = _describe_moved_frames(comparison, wrong_rows[is_copy], sources[is_copy])
     right_frames = np.delete(comparison.values, wrong_rows, axis=0)
     means = [frames.mean(0) for frames in (comparison.values, right_frames, comparison.aligned_features)]
-    groups = _group_places(wrong_rows[~is_copy], lambda row: _describe_row(comparison, row, columns, means))
-    other_rows, first = np.array(groups.pop("", []), int), comparison.first_frame
-    reasons += [f"{describe_spans(np.array(rows) + first, 'frame')} {reason}" for reason, rows in groups.items()]
-    return reasons, other_rows, edge_shifts
+    groups = _group_by_reason(wrong_rows[~is_copy], lambda row: _describe_row(comparison, row, columns, means))
+    unexplained_rows = groups.pop("", np.array([], int))
+    reasons += [f"{describe_spans(rows + comparison.first_frame, 'frame')} {reason}" for reason, rows in groups.items()]
+    return reasons, unexplained_rows, edge_shifts
 
 
-def _group_places(places: Indices, describe: Callable[[int], str]) -> dict[str, list[int]]:
-    """Map each description that ``describe`` returns, including "", to the ``places`` that have this description."""
+def _group_by_reason(places: Indices, find_reason: Callable[[int], str]) -> dict[str, Indices]:
+    """Map each reason that ``find_reason`` returns, including "", to the indices in ``places`` with this reason."""
     groups: dict[str, list[int]] = {}
     for place in places.tolist():
-        groups.setdefault(describe(place), []).append(place)
-    return groups
+        groups.setdefault(find_reason(place), []).append(place)
+    return {reason: np.array(group) for reason, group in groups.items()}
 
 
 def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubles]) -> str:
@@ -147,7 +149,7 @@ def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[D
         return f"masked with {np.median(values):g}"
     # If the features were masked before the map, the map has converted the mask to a different value in each column.
     mask_value = float(np.median((values - offset) / np.where(slope == 0, 1, slope)))
-    if (np.abs(slope * mask_value + offset - values) <= comparison.limit).all():
+    if (np.abs(slope * mask_value + offset - values) <= comparison.max_difference).all():
         return f"masked with {mask_value:.4g} before that"
     # The mask may be the mean of slightly different frames, so it may differ from our mean by a small share of the
     # column's standard deviation.
@@ -158,30 +160,30 @@ def _describe_row(comparison: Comparison, row: int, columns: Mask, means: list[D
 
 
 def _describe_offset(comparison: Comparison, difference: Doubles) -> str:
-    """Return a description such as "plus 1" if a difference (n,) is constant up to ``comparison.limit``, or ""."""
+    """Return, for example, "plus 1" if ``difference`` (n,) is constant up to ``comparison.max_difference``, or ""."""
     constant = float(np.median(difference))
-    is_constant = (np.abs(difference - constant) <= comparison.limit).all()
+    is_constant = (np.abs(difference - constant) <= comparison.max_difference).all()
     return f"{'plus' if constant > 0 else 'minus'} {abs(constant):.4g}" if is_constant else ""
 
 
 def _find_equal_vectors(comparison: Comparison, vectors: Doubles, others: Doubles) -> Mask:
     """Compare ``vectors`` with ``others``, both frames or columns (n, size), and return the mask (n,) of equal pairs.
 
-    A single vector (size,) is compared with all ``others``. Two vectors are equal if no element differs by more than
-    ``comparison.limit``, and 90% of the elements differ by at most ``comparison.tolerance`` plus ``comparison.step``.
+    A single vector (size,) is compared with all ``others``. Two vectors are equal if no elements differ by more than
+    ``comparison.max_difference``, and 90% of the elements by at most ``comparison.tolerance`` plus ``comparison.step``.
     """
     difference = np.abs(vectors - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
-    return np.asarray((difference.max(-1) <= comparison.limit) & is_near)
+    return np.asarray((difference.max(-1) <= comparison.max_difference) & is_near)
 
 
 def _find_sources(comparison: Comparison, wrong_rows: Indices, columns: Mask) -> Indices:
     """Return indices (n,) of the sources of wrong frames in the features, with -1 for a frame without a source.
 
-    The source is the equal frame that is nearest to the expected frame. At first, only frames up to
-    ``THRESHOLDS.near_frames`` before or after the expected frame are compared. Then the first
-    ``THRESHOLDS.searched_frames`` wrong frames that have no source are compared with all frames, except those whose
-    values are all equal, because they were probably masked. Only the columns in the mask ``columns`` are compared.
+    The source of a wrong frame is the equal frame of the features that is nearest to the frame that it should equal. At
+    first, only frames at distances of up to ``THRESHOLDS.near_frames`` are compared. Then the first
+    ``THRESHOLDS.searched_frames`` wrong frames without a source are compared with all frames. A wrong frame of equal
+    values is skipped, because it was probably masked. Only the columns in the mask ``columns`` are compared.
     """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     expected, sources = wrong_rows + comparison.shift, np.full(len(wrong_rows), -1)
@@ -203,26 +205,28 @@ def _describe_moved_frames(comparison: Comparison, rows: Indices, sources: Indic
 
     ``rows`` are the indices of wrong frames, and ``sources`` the indices of the equal frames of the features. If at
     least ``THRESHOLDS.run`` neighboring frames at an end of the array are shifted equally, frames were left out or
-    inserted next to them. All other frames were copied. At most ``THRESHOLDS.named`` copies are described, and the
-    others are counted.
+    inserted next to them. All other frames were copied. At most ``THRESHOLDS.named`` descriptions of copies are
+    returned, and a count of the remaining descriptions.
     """
-    reasons, edge_shifts, first = list[str](), [0, 0], comparison.first_frame
-    pairs, copies = list(zip(rows.tolist(), (sources - comparison.shift).tolist(), strict=True)), Pairs()
+    reasons, copies, first_frame = list[str](), Pairs(), comparison.first_frame
+    start_shift, end_shift = 0, 0
+    pairs = list(zip(rows.tolist(), (sources - comparison.shift).tolist(), strict=True))
     for run, run_sources in _find_runs(pairs, lambda row, source: source - row):
-        shift = run_sources[0] - run[0]
-        if len(run) >= THRESHOLDS.run and run[0] == 0:
-            edge_shifts[0] = shift
-            reasons.append(_describe_inserted_frames(shift, first + run[-1] + 1))
-        elif len(run) >= THRESHOLDS.run and run[-1] == len(comparison.values) - 1:
-            edge_shifts[1] = shift
-            reasons.append(_describe_inserted_frames(-shift, first + run[0]))
+        first_row, last_row, shift = run[0], run[-1], run_sources[0] - run[0]
+        if len(run) >= THRESHOLDS.run and first_row == 0:
+            start_shift = shift
+            reasons.append(_describe_inserted_frames(shift, first_frame + last_row + 1))
+        elif len(run) >= THRESHOLDS.run and last_row == len(comparison.values) - 1:
+            end_shift = shift
+            reasons.append(_describe_inserted_frames(-shift, first_frame + first_row))
         else:
-            copies += [(row + first, source + first) for row, source in zip(run, run_sources, strict=True)]
+            copies += [(row + first_frame, source + first_frame) for row, source in zip(run, run_sources, strict=True)]
     descriptions = [*_describe_copies(copies)]
-    more_count = len(descriptions) - THRESHOLDS.named
-    more = f"{more_count} more cop{'y' if more_count == 1 else 'ies'} of frames"
-    reasons += descriptions[: THRESHOLDS.named] + [more] * (more_count > 0)
-    return reasons, (edge_shifts[0], edge_shifts[1])
+    reasons += descriptions[: THRESHOLDS.named]
+    remaining_count = len(descriptions) - THRESHOLDS.named
+    if remaining_count > 0:
+        reasons.append(f"{remaining_count} more cop{'y' if remaining_count == 1 else 'ies'} of frames")
+    return reasons, (start_shift, end_shift)
 
 
 def _describe_inserted_frames(count: int, frame: int) -> str:
@@ -233,15 +237,16 @@ def _describe_inserted_frames(count: int, frame: int) -> str:
 def _find_runs(pairs: Pairs, key: Callable[[int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
     """Yield the frames and their sources for each run of neighboring frames with the same ``key(frame, source)``."""
     # In a run of neighboring frames, the frame minus its position in the list is constant.
-    for _, group in itertools.groupby(enumerate(pairs), key=lambda item: (key(*item[1]), item[1][0] - item[0])):
-        frames, sources = zip(*(pair for _, pair in group), strict=True)
+    items = [((key(frame, source), frame - position), frame, source) for position, (frame, source) in enumerate(pairs)]
+    for _, run in itertools.groupby(items, key=lambda item: item[0]):
+        _, frames, sources = zip(*run, strict=True)
         yield list(frames), list(sources)
 
 
 def _describe_copies(copies: Pairs) -> Iterator[str]:
-    """Yield descriptions of swapped frames, then of frames that repeat one frame, then of runs that repeat a run."""
-    source_of = dict(copies)
-    swapped = {(row, source) for row, source in copies if row < source and source_of.get(source) == row}
+    """Yield descriptions of copied frames: swapped frames, several frames that repeat one frame, and repeated runs."""
+    source_by_row = dict(copies)
+    swapped = {(row, source) for row, source in copies if row < source and source_by_row.get(source) == row}
     yield from (f"frames {row} and {source} swapped" for row, source in swapped)
     pairs = [(row, source) for row, source in copies if not {(row, source), (source, row)} & swapped]
     repeated_rows: set[int] = set()
@@ -261,10 +266,10 @@ def _explain_columns(comparison: Comparison, wrong_columns: Indices, rows: Mask)
     Only the frames in the mask ``rows`` are compared.
     """
     values, features = comparison.values[rows], comparison.aligned_features[rows]
-    groups = _group_places(wrong_columns, lambda column: _describe_column(comparison, column, values, features))
-    other_columns, first = np.array(groups.pop("", []), int), comparison.first_column
-    reasons = [f"{describe_spans(np.array(columns) + first, 'column')} {reason}" for reason, columns in groups.items()]
-    return reasons, other_columns
+    groups = _group_by_reason(wrong_columns, lambda column: _describe_column(comparison, column, values, features))
+    unexplained_columns, first_column = groups.pop("", np.array([], int)), comparison.first_column
+    reasons = [f"{describe_spans(columns + first_column, 'column')} {reason}" for reason, columns in groups.items()]
+    return reasons, unexplained_columns
 
 
 def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:
@@ -277,5 +282,6 @@ def _describe_column(comparison: Comparison, column: int, values: Doubles, featu
         return f"masked with {np.median(column_values):g}"
     equal_columns = np.flatnonzero(_find_equal_vectors(comparison, column_values, features.T))
     if len(equal_columns):
-        return f"repeats column {equal_columns[np.abs(equal_columns - column).argmin()] + comparison.first_column}"
+        nearest = equal_columns[np.abs(equal_columns - column).argmin()]
+        return f"repeats column {nearest + comparison.first_column}"
     return _describe_offset(comparison, column_values - features[:, column])

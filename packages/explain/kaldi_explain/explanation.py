@@ -102,8 +102,7 @@ class Explanation:
 
     def _describe_cause(self, preset_description: str) -> str:
         """Return :attr:`cause`. If it begins with a preset, ``preset_description`` follows the name of the preset."""
-        preset = f"preset {self.preset}{preset_description}"
-        feature = preset if self.preset else "" if self.variant is None else str(self.variant)
+        feature = f"preset {self.preset}{preset_description}" if self.preset else str(self.variant or "")
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_early_end(self) -> str:
@@ -197,19 +196,19 @@ def explain(
             dim).
         sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
         tolerance: absolute difference that counts as explained, for 99.9% of the values. All other values may differ by
-            30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if it
-            is below 1. Otherwise, it is multiplied by a hundredth of the largest magnitude if this is above 100.
+            30 times as much. For audio, the tolerance is multiplied by the largest standard deviation of a column if
+            this is below 1. Otherwise, it is multiplied by a hundredth of the largest magnitude if this is above 100.
 
     Returns:
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
         FeatureError: the features are not a numeric array of two dimensions, are empty, contain NaN or infinity, or
-            cannot be mapped to the other features; a text or ``.npz`` file cannot be read; or a file name stands for a
-            recording instead of features, for a whole table, or for a key that the table lacks.
+            cannot be mapped to the other features; a text file cannot be read; a ``.npz`` file is ambiguous; or a file
+            name stands for a recording instead of features, for a whole table, or for a key that the table lacks.
         ArkError: any other file cannot be read.
-        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
-            channels, or is shorter than 25 ms.
+        AudioError: the audio is not a numeric array of these shapes, is empty, contains NaN or infinity, has more than
+            32 channels, or is shorter than 25 ms.
         OptionError: the tolerance is negative or not finite, or the sampling rate is not a number of at least 1000.
 
     >>> import numpy as np
@@ -224,9 +223,10 @@ def explain(
     audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
-        limit = tolerance * max(1.0, float(np.abs(target).max()) / MAX_PLAIN_MAGNITUDE)
-        relation = find_relation(target, arrangements.repair_features(audio)[1], repairs, limit)
-        return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
+        tolerance *= max(1.0, float(np.abs(target).max()) / MAX_PLAIN_MAGNITUDE)
+        _, other_features = arrangements.repair_features(audio)
+        relation = find_relation(target, other_features, repairs, tolerance)
+        return _explain_match(relation.steps, relation.mapped, relation.target, tolerance, step=relation.step)
     is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
     advice = f"is not a sampling rate in Hz: pass a number of at least {MIN_SAMPLE_FREQUENCY}"
     require(is_rate, f"sample_frequency={sample_frequency} {advice}")
@@ -252,17 +252,21 @@ def _describe_preset(name: str) -> str:
 
 def _make_failed_explanation(reason: str, target: Doubles) -> Explanation:
     """Return an explanation that only states why ``target`` is not explained. Its residual is the array's range."""
-    return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
+    return Explanation(
+        preset=None, variant=None, steps=(reason,), residual=float(np.ptp(target)), is_exact=False, worst_frame=0,
+        worst_column=0, given=target,
+    )  # fmt: skip
 
 
 def _explain_by_audio(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float,
     presets: Sequence[str],
 ) -> Explanation:  # fmt: skip
-    """Explain an array (frames, columns) by the first of ``presets`` whose features equal it, or else by a search.
+    """Explain an array (frames, columns) by the first preset whose features equal the array, or else by a search.
 
     If the array cannot be features, the explanation states only the reason. ``repairs`` describe earlier repairs of the
-    array. The recording (channels, T) has the sampling rate ``rate`` in Hz. See :func:`explain` for ``tolerance``.
+    array, and ``presets`` names the presets to try. The recording (channels, T) has the sampling rate ``rate`` in Hz.
+    See :func:`explain` for ``tolerance``.
     """
     if reason := arrangements.find_reason_against_features(target):
         return _make_failed_explanation(reason, target)
@@ -280,10 +284,10 @@ def _explain_by_search(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], channels: list[AudioSource], tolerance: float,
     budget: Budget,
 ) -> Explanation:  # fmt: skip
-    """Explain an array by a search, or state that no features of the audio resemble it.
+    """Explain an array (frames, columns) by a search, or state that no features of the audio resemble the array.
 
-    ``channels`` are the channels of the recording, and their mean if there are several. ``budget`` limits the work. See
-    :func:`_explain_by_audio` for the other arguments.
+    ``channels`` are the channels of the recording and, if there are several, their mean. ``budget`` limits the work.
+    See :func:`_explain_by_audio` for the other arguments.
     """
     storage = arrangements.find_storage(target)
 
@@ -301,9 +305,8 @@ def _explain_by_search(
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
         reason = f"no feature of this audio was found that resembles the array; {hint}"
-        return replace(
-            _make_failed_explanation(reason, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow
-        )
+        failed = _make_failed_explanation(reason, target)
+        return replace(failed, in_time=not budget.is_exhausted, is_slow=budget.is_slow)
     attempt, settled = best
     answer = complete_answer(finder, attempt, settled, get_tolerance(attempt))
     explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
@@ -323,10 +326,10 @@ def _scale_tolerance(values: Doubles, tolerance: float) -> float:
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Explain an array (frames, columns) by the first of the presets ``names`` whose features of the audio equal it.
+    """Explain the array ``target`` (frames, columns) by the first of the presets ``names`` that has equal features.
 
     Equal features have the same shape, and a residual of at most ``tolerance``. Return None if no preset has such
-    features. Skip presets that raise an error. ``steps`` describe earlier changes to the array, for the explanation.
+    features. Presets that raise an error are skipped. ``steps`` describe earlier changes to the array.
     """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
@@ -338,33 +341,33 @@ def _explain_by_preset(
             features = np.asarray(frontend(samples, sampling_rate=int(source.rate)), np.float64)
             if features.shape == target.shape and fits.measure_residual(features, target) <= tolerance:
                 rate = frontend.sampling_rate
-                resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
-                return _explain_match(name, None, [source.words, resampled, *steps], features, target, tolerance)
+                resampling = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
+                return _explain_match([source.words, resampling, *steps], features, target, tolerance, preset=name)
     return None
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Return the explanation for a user from ``answer``, the answer of a search, and ``attempt``, its best attempt.
+    """Build the explanation for a user from ``answer``, the answer of a search, and ``attempt``, its best attempt.
 
-    ``storage`` is the rounding of the array, and ``tolerance`` the largest difference that counts as equal.
+    ``storage`` describes the rounding of the array. ``tolerance`` is the largest residual that counts as explained.
     """
-    settled, deviations, sheet = answer.settled, answer.places.deviations, attempt.search.sheet
-    compared = deviations.compared
-    if not answer.is_certain:  # Only the cells to which the features were fitted are compared.
+    settled, sheet = answer.settled, attempt.search.sheet
+    compared = answer.places.deviations.compared
+    if not answer.is_certain:  # An uncertain answer is judged only in the cells to which the features were fitted.
         compared = np.zeros(settled.target.shape, bool)
         compared[settled.cells] = True
-    first = settled.row, settling.find_first_column(sheet)
     explanation = _explain_match(
-        None, settled.candidate, _list_steps(answer, sheet, storage), settled.fit.mapped, settled.target, tolerance,
-        sheet.step, compared, first,
+        _list_steps(answer, sheet, storage), settled.fit.mapped, settled.target, tolerance,
+        variant=settled.candidate, step=sheet.step, compared=compared, first_frame=settled.row,
+        first_column=settling.find_first_column(sheet),
     )  # fmt: skip
-    is_exact = answer.is_certain and not answer.unexplained
+    is_exact, unit = answer.is_certain and not answer.unexplained, attempt.search.levels[0]
     # `where` is dropped if it would contradict the answer, or repeat the places in `left`.
-    is_shown = is_exact == explanation.is_exact and not (answer.is_certain and answer.unexplained)
-    call = describe_library_call(settled.candidate, attempt.search.levels[0], explanation.steps) if is_exact else ""
+    keeps_where = is_exact == explanation.is_exact and not (answer.is_certain and answer.unexplained)
+    call = describe_library_call(settled.candidate, unit, explanation.steps) if is_exact else ""
     return replace(
         explanation, is_exact=is_exact, left=", ".join(answer.unexplained), is_certain=answer.is_certain, call=call,
-        where=explanation.where if is_shown else "", certain=tuple(answer.certain), guessed=tuple(answer.guessed),
+        where=explanation.where if keeps_where else "", certain=tuple(answer.certain), guessed=tuple(answer.guessed),
     )  # fmt: skip
 
 
@@ -382,39 +385,43 @@ def _list_steps(answer: Answer, sheet: Sheet, storage: Storage) -> list[str]:
 
 
 def _explain_match(
-    preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
-    tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
+    steps: list[str], computed: Doubles, target: Doubles, tolerance: float, *, preset: str | None = None,
+    variant: FeatureModel | None = None, step: float = 0.0, compared: Mask | None = None, first_frame: int = 0,
+    first_column: int = 0,
 ) -> Explanation:  # fmt: skip
-    """Return an explanation with the differences between ``computed`` and ``target`` (both frames, columns).
+    """Return an explanation with the differences between ``computed`` and ``target``, both (frames, columns).
 
-    ``computed`` are features, and ``target`` is the part of an array that they should equal, which begins at the frame
-    and column ``first`` of the array. ``preset``, ``variant`` and the nonempty ``steps`` become attributes. ``target``
-    is explained if the residual is at most ``tolerance``. ``step`` is the largest error of the array's stored numbers.
-    Only values in the mask ``compared`` (frames, columns) are compared. None stands for all values.
+    ``computed`` are features after all steps, and ``target`` is the part of an array that they should equal. This part
+    begins at ``first_frame`` and ``first_column`` of the array. ``preset``, ``variant`` and the nonempty ``steps``
+    become attributes. ``target`` is explained if the residual is at most ``tolerance``. ``step`` is the largest
+    rounding error of the array's stored numbers. Only values in the mask ``compared`` (frames, columns) are compared.
+    None stands for all values.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
     difference = np.where(compared, np.abs(computed - target), 0)
-    frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
+    worst_frame, worst_column = np.unravel_index(int(difference.argmax()), difference.shape)
     is_exact = bool(compared.any()) and fits.measure_residual(computed[compared], target[compared], step) <= tolerance
     is_wrong = difference > tolerance + step
-    exceptions = f"more than {tolerance + step:.2g} in {name_values(is_wrong, *first)}" if is_wrong.any() else ""
+    where = _describe_places(is_wrong, first_frame, first_column)
+    if is_exact and is_wrong.any():
+        where = f"more than {tolerance + step:.2g} in {name_values(is_wrong, first_frame, first_column)}"
     return Explanation(
-        preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame) + first[0],
-        int(column) + first[1], exceptions if is_exact else _describe_places(is_wrong, *first), computed=computed,
-        given=target,
+        preset=preset, variant=variant, steps=tuple(filter(None, steps)), residual=float(difference.max()),
+        is_exact=is_exact, worst_frame=int(worst_frame) + first_frame, worst_column=int(worst_column) + first_column,
+        where=where, computed=computed, given=target,
     )  # fmt: skip
 
 
 def _describe_places(is_wrong: Mask, first_frame: int, first_column: int) -> str:
-    """Describe where wrong values are, such as "only in frames 3 to 5", if they are few.
+    """Describe where wrong values are: up to four values, or else at most a quarter of the frames or of the columns.
 
-    Return "" if there are none, or if there are more than four, in over a quarter of the frames and of the columns. The
-    mask ``is_wrong`` (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
+    An example is "only in frames 3 to 5". Return "" if no value is wrong, or if the wrong values are in more frames and
+    columns. The mask ``is_wrong`` (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
     """
     if 0 < is_wrong.sum() <= THRESHOLDS.named:
         return f"only in {name_values(is_wrong, first_frame, first_column)}"
-    for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
+    for axis, name, first_index in ((1, "frame", first_frame), (0, "column", first_column)):
         indices = np.flatnonzero(is_wrong.any(axis))
         if 0 < len(indices) <= max(1, THRESHOLDS.few_places * is_wrong.shape[1 - axis]):
-            return f"only in {arrangements.describe_spans(indices + first, name)}"
+            return f"only in {arrangements.describe_spans(indices + first_index, name)}"
     return ""

@@ -22,8 +22,8 @@ MAX_LISTED_ARRAYS = 5  # Number of names of arrays that a message lists, to stay
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
     """Return an array of features unchanged, or read features from a file with :func:`read_features`.
 
-    Raise FeatureError if the name of the file ends with a suffix of recordings, such as ``.wav``. Raise FeatureError or
-    ArkError if the file cannot be read.
+    Raise FeatureError if the file name ends with a suffix of recordings, such as ``.wav``. :func:`read_features`
+    describes the other errors.
     """
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
@@ -35,8 +35,9 @@ def load_audio(
 ) -> tuple[npt.ArrayLike, float | None]:
     """Return samples (T,) or (channels, T) and their sampling rate in Hz, or features (frames, dim) and ``rate``.
 
-    An array is returned unchanged with ``rate``. A path names a recording or features. The rate of a recording or an
-    :class:`io_ark.Wave` is returned only if ``rate`` is None. Raise FeatureError or ArkError for an unreadable file.
+    An array is returned unchanged with ``rate``. The name of a file of features is recognized by
+    :func:`is_features_name`. The rate of a recording or a :class:`io_ark.Wave` is returned only if ``rate`` is None.
+    Raise FeatureError or ArkError if a file cannot be read.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -50,7 +51,7 @@ def load_audio(
 
 
 def is_features_name(path: str | PathLike[str]) -> bool:
-    """Return True if a name ends with a lowercase suffix of features or contains a colon, as in ``feats.ark:KEY``."""
+    """Return True if a file name has a suffix of features, in lower case, or a colon, as in ``feats.ark:KEY``."""
     name = os.fspath(path)
     return name.endswith(FEATURES_SUFFIXES) or ":" in name
 
@@ -59,7 +60,7 @@ def read_features(path: str | PathLike[str]) -> Any:
     """Read features (frames, dim) from a NumPy file, a text file, a file of one Kaldi matrix, or a table.
 
     ``feats.ark:KEY`` or ``feats.scp:KEY`` names the first entry with this key. If all characters after the last colon
-    are digits, they are the position of the matrix in bytes, as in a script file.
+    are digits, they are the position of the matrix in the file, in bytes.
 
     Raises:
         FeatureError: a text file cannot be read; the features in a ``.npz`` file are ambiguous; or a table is named
@@ -84,7 +85,7 @@ def read_features(path: str | PathLike[str]) -> Any:
 
 
 def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
-    """Return the samples (T,) or (channels, T) of an audio file and its rate in Hz.
+    """Return the samples of an audio file, (T,) for one channel or else (channels, T), and its sampling rate in Hz.
 
     Raise FeatureError if the path seems to name a table, and ArkError for any other file that cannot be read.
     """
@@ -93,7 +94,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError for other files."""
+    """Return the array "features" of a ``.npz`` file, or its only array. Raise FeatureError if it has neither."""
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]
@@ -118,9 +119,10 @@ def _read_text_file(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read a file that contains one matrix or one recording. Raise ArkError if it cannot be read.
+    """Read a file that contains one matrix or one recording (``kind``). Raise ArkError if it cannot be read.
 
-    If the format of a file ``.ark`` or ``.scp`` is invalid, it is probably a table: raise FeatureError with ``advice``.
+    A file ``.ark`` or ``.scp`` with an invalid format is probably a table. In this case, raise FeatureError, whose
+    message ends with ``advice``.
     """
     try:
         return io_ark.load(name, kind=kind, pipes=False)

@@ -179,28 +179,29 @@ class Finder:
             self.budget.begin_stage(stage.seconds)
             for attempt in stage.run():
                 self._attempts.append(attempt)
-                if settled := self._explain_array(attempt, stage.name in ("starts", "anywhere")):
+                if settled := self._explain_array(attempt, is_start=stage.name in ("starts", "anywhere")):
                     return attempt, settled
             self._attempts.sort(key=lambda attempt: attempt.cost)
             stages = self._reorder_stages(stage, stages)
         return self._settle_best_attempts()
 
     def _settle_best_attempts(self) -> tuple[Attempt, Settled] | None:
-        """Settle the three attempts of lowest cost. Return the one that explains most, or None if none is similar."""
-        results: list[tuple[Attempt, Settled]] = []
+        """Settle the three attempts of lowest cost, and return the best result, or None if none resembles the array."""
+        results: dict[tuple[float, float], tuple[Attempt, Settled]] = {}  # Keys: unexplained share, and cost.
         for attempt in self._attempts[:3]:
             if results and self.budget.is_settling_over():
                 break
             if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle_attempt(attempt)):
-                results.append((attempt, settled))
-        return min(results, key=lambda result: (result[1].measure_unexplained(), result[0].cost), default=None)
+                results.setdefault((settled.measure_unexplained(), attempt.cost), (attempt, settled))
+        return results[min(results)] if results else None
 
     def _reorder_stages(self, finished_stage: Stage, stages: list[Stage]) -> list[Stage]:
         """Return the ``stages`` that remain after ``finished_stage``, in the order in which they should run.
 
-        After "starts", stages move to the front if the width of the array, the costs or the frame shift make their
-        success likely. After "anywhere", "mistakes" becomes the last stage if a feature resembles the array. If neither
-        features nor energies of the audio resemble the array, all stages but "mistakes" and "deltas" are removed.
+        After "starts", "parts" moves to the front if the array may include pitch. Otherwise, if all costs are large,
+        "mistakes" moves to the front if another usual sampling rate would give a frame shift of 10 ms, or else
+        "deltas", "anywhere", "clipping" and "mistakes" do. After "anywhere", "mistakes" becomes the last stage if a
+        feature resembles the array. If neither features nor energies resemble it, only "mistakes" and "deltas" remain.
         """
         urgent: tuple[str, ...] = ()
         if finished_stage.name == "starts" and self.starts:
@@ -221,13 +222,13 @@ class Finder:
         """Return the lowest cost of all attempts so far, or ``THRESHOLDS.incomparable`` if there is none."""
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
-    def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
+    def _explain_array(self, attempt: Attempt, *, is_start: bool) -> Settled | None:
         """Return the :class:`Settled` candidate of an attempt, or None if it does not explain the array.
 
-        The attempt explains the array if its residual is within the tolerance or explained by rounding, or if its cost
-        is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns explains the
-        array only if they may be pitch. If the cost is too large for settling to be worth the time, try only dithering.
-        The limit is lower for a start with unchanged options (``is_start``), because later stages improve starts.
+        The attempt explains the array if its residual is within the tolerance, if rounding explains the differences, or
+        if its cost is below ``THRESHOLDS.explained`` and the arrangement is plain. An attempt that leaves out columns
+        explains the array only if they may be pitch. Above a limit of the cost, which is lower for starts
+        (``is_start``) because later stages improve them, settling is not worth the time, so only dithering is tried.
         """
         sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
         spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)  # 1e-30 avoids a division by 0.
@@ -236,10 +237,10 @@ class Finder:
         if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
             return self._explain_by_dithering(attempt) if is_alike else None
-        settled, column_count = self._settle_attempt(attempt), sheet.values.shape[1]
-        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(column_count)
+        settled = self._settle_attempt(attempt)
+        uses_all_columns = sheet.arrangement.words or sheet.feature_values.shape == sheet.values.shape
         # A later stage may explain the columns that this attempt leaves out.
-        if not settled or not (is_whole or _may_include_pitch(column_count)):
+        if not settled or not (uses_all_columns or _may_include_pitch(sheet.values.shape[1])):
             return None
         is_equal = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
         return settled if is_equal or settled.is_explained_by(tolerance) else None
@@ -254,8 +255,8 @@ class Finder:
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
         """Settle the candidate of an attempt without the noise that the search added.
 
-        Of the framings that :func:`_list_usual_framings` yields, choose the one with the smallest residual. Return None
-        if none can be compared with the array. The result is cached for the candidate and the sheet.
+        Choose the framing from :func:`_list_usual_framings` that has the smallest residual. Return None if no framing
+        can be compared with the array. The result is cached for the candidate and the sheet.
         """
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
@@ -282,8 +283,9 @@ class Finder:
     def _list_pairs(self, searches: list[Search], sources: Sequence[AudioSource], certain: float | None) -> list[Pair]:
         """Return all pairs of a search and a source that have a timing, until the budget of the stage ends.
 
-        Timings in parts of a source are added if no timing in the whole source has a score above ``certain``. If
-        ``certain`` is None, the audio was misread: parts are not tried, and a frame shift of 10 ms raises the score.
+        Timings in parts of a source are added if no timing in the whole source has a score above ``certain``. None
+        stands for misread audio, for which parts are not tried, and a frame shift of 10 ms raises the score. Sources
+        that are shorter than 25 ms are skipped.
         """
         pairs = []
         for search, source in itertools.product(searches, sources):
@@ -299,7 +301,7 @@ class Finder:
         return pairs
 
     def _list_starts(self, pairs: Iterable[Pair]) -> list[Attempt]:
-        """Return the starts of ``pairs`` as attempts, by ascending cost. If no start is exact, improve the best starts.
+        """Return the starts of ``pairs`` as attempts, by ascending cost. If none explains the array, improve the best.
 
         Skip later pairs if the budget of the stage ends, or if a start explains a sheet with a plain arrangement.
         """
@@ -316,8 +318,6 @@ class Finder:
                 starts = [attempt.candidate for attempt in chosen if attempt.search is search]
                 attempts += [Attempt(search, start) for start in search.improve_starts(starts)]
         return sorted(attempts, key=lambda attempt: attempt.cost)
-
-    # The following methods are the stages of the search. They yield attempts.
 
     def _search_starts(self) -> Iterator[Attempt]:
         """Begin all searches in all sources. Set :attr:`starts`, and yield the two starts with the lowest costs."""
@@ -339,10 +339,10 @@ class Finder:
                 yield from self.starts[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Yield the best starts with improved options.
+        """Yield the best start, and up to two further starts that resemble the array, with improved options.
 
-        If an improved start nearly explains the array in an arrangement that is not plain, also try its candidate in
-        all other arrangements that are not plain.
+        If an improved start nearly explains the array, and its arrangement is not plain, also try its candidate in all
+        other arrangements that are not plain.
         """
         for start in self.starts[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.starts[0]:
@@ -353,11 +353,11 @@ class Finder:
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
         """Yield the candidate in all other searches without a plain arrangement, with the best of 16 first frames."""
-        start, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
+        first_frame, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
-                starts = range(start - half_stack, start + half_stack)
-                moved = (attempt.candidate.change({"start": other_start}) for other_start in starts)
+                first_frames = range(first_frame - half_stack, first_frame + half_stack)
+                moved = (attempt.candidate.change({"start": frame}) for frame in first_frames)
                 yield Attempt(search, search.find_best_candidate(moved))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
@@ -371,8 +371,8 @@ class Finder:
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield up to two improved attempts that leave out some of the first or last columns, such as pitch.
 
-        An attempt must cost less than 80% of the lowest earlier cost, because with fewer columns, wrong options imitate
-        noise a little better. Nothing is tried if the lowest cost is already small.
+        An attempt must cost less than 80% of the lowest earlier cost or of ``THRESHOLDS.unlike``, because wrong options
+        imitate noise a little better with fewer columns. Nothing is tried if the lowest cost is already small.
         """
         lowest_cost, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         for sheet in self._plain_sheets if lowest_cost > THRESHOLDS.close else ():
@@ -393,8 +393,8 @@ class Finder:
         """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
         Such a normalization hardly affects the changes from row to row, so options are improved by comparing changes.
-        Yield nothing if the changes do not agree after that, or if the rows resemble the features, and comparing
-        changes in place of rows does not reduce the cost by 30%.
+        Yield nothing if the changes do not agree after that. Also yield nothing if the rows resemble the features,
+        unless comparing changes instead of rows reduces the cost by 30%.
         """
         for attempt in self._attempts[:1]:
             sheet, tolerance = attempt.search.sheet, self._get_tolerance(attempt)
@@ -420,8 +420,7 @@ class Finder:
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
         """Yield attempts for an array that contains only the first or only the second deltas of features."""
-        # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
-        # deltas would therefore prove nothing.
+        # Second deltas of a feature resemble the feature, so they prove nothing if plain features resemble the array.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         sheets = [sheet for sheet in self._plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
@@ -445,8 +444,8 @@ class Finder:
     def _search_clipped(self) -> Iterator[Attempt]:
         """Yield attempts with audio that is amplified and clipped to 16 bits, or clipped to a level below its peak.
 
-        They cost at least a fifth less than the best start. Do nothing if an attempt nearly explains the array, or if
-        no attempt resembles it.
+        Clipping must reduce the cost of the best start by more than a fifth. Nothing is tried if an earlier attempt
+        nearly explains the array, or if no attempt resembles the array.
         """
         for start in self.starts[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = start.candidate.remove_noise()
@@ -459,10 +458,10 @@ class Finder:
                 yield Attempt(start.search, best).improve()
 
     def _search_limited_audio(self, plain_cost: float) -> Iterator[Attempt]:
-        """Yield an attempt with audio that is clipped below its peak, if its cost is below 80% of ``plain_cost``.
+        """Yield an attempt with audio that is clipped below its peak, if a trial costs less than 80% of ``plain_cost``.
 
-        The level is found with the options of the best starts, and again after these options have been improved. Audio
-        of ``THRESHOLDS.clipped_seconds`` or longer is not tried.
+        Each trial combines one of the best starts with one of several clipping levels. The level of the best trial is
+        refined before and after the options are improved. Audio of ``THRESHOLDS.clipped_seconds`` or longer is skipped.
         """
         # Cost, level, search, and candidate without clipping. A level of 0 would leave only zeros.
         trials = list[tuple[float, float, Search, Candidate]]()
@@ -488,8 +487,9 @@ class Finder:
     def _search_resampled(self, max_ratio: float) -> Iterator[Attempt]:
         """Yield attempts with resampled audio that cost at most ``max_ratio`` times as much as a search's best start.
 
-        The two likeliest rates of each search are tried. ``THRESHOLDS.much_better`` stands for an early stage, in which
-        most options are still unknown, and in which attempts with a small cost need to gain only a fifth.
+        The two likeliest rates of each search are tried, unless an earlier attempt nearly explains the array. A ratio
+        of ``THRESHOLDS.much_better`` selects an early stage, in which most options are still unknown, and in which
+        attempts with a small cost need to gain only a fifth.
         """
         best_starts, is_early = dict[Search, Attempt](), max_ratio <= THRESHOLDS.much_better
         for start in self.starts if self._get_lowest_cost() > THRESHOLDS.near else []:
@@ -523,10 +523,10 @@ class Finder:
 
 
 def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early: bool) -> list[list[Candidate]]:
-    """Return the starts at the two likeliest other sampling rates: for each rate, a list by ascending cost.
+    """Return starts at up to two other sampling rates of a candidate's audio: for each rate, a list by ascending cost.
 
-    The likeliest rates have the lowest costs, which must be below ``THRESHOLDS.other_rate``. With ``is_early``, they
-    must also be below the costs of all starts at the candidate's own rate.
+    These rates have the lowest costs, which must be below ``THRESHOLDS.other_rate``. With ``is_early``, they must also
+    be below the costs of all starts at the candidate's own rate.
     """
     max_cost = THRESHOLDS.other_rate
     if is_early:
@@ -537,17 +537,17 @@ def _list_starts_at_likely_rates(search: Search, candidate: Candidate, is_early:
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return the starts in ``source``, the candidate's audio at any rate, whose rows have the candidate's times."""
+    """Return starts in ``source``, the candidate's audio at any rate, whose rows have the candidate's times."""
     ratio = source.rate / candidate.rate
     row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
-    return search.list_starts(source, [Timing(row_shift, center, 1.0, True)])
+    return search.list_starts(source, [Timing(row_shift, center, score=1.0, is_whole=True)])
 
 
 def _try_resamplers(search: Search, source: AudioSource, starts: list[Candidate], best: Candidate) -> Iterator[Attempt]:
     """Yield attempts with the two resamplers of the lowest costs, each before and after improving all options.
 
-    The resamplers convert ``source`` to the rate of ``starts``. ``best`` is the best of the improved starts.
+    The resamplers convert ``source`` to the sampling rate of ``starts``. ``best`` is the best of the improved starts.
     """
     sources = list_resamplings(source, int(best.rate))
     # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
@@ -594,9 +594,9 @@ def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) ->
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, iterations: int) -> float:
     """Return the clipping level with the smallest cost, by a golden-section search over the logarithm of the level.
 
-    The search changes the logarithm by at most ``reach``, and each of the ``iterations`` shrinks the searched interval
-    to 62%. The audio of ``candidate`` is not clipped. A whole number of 16-bit steps is preferred if it does not
-    increase the cost, because audio is usually clipped after conversion to integers.
+    The search starts from ``level``, changes the natural logarithm by at most ``reach``, and shrinks the searched
+    interval to 62% in each of the ``iterations``. The audio of ``candidate`` is not clipped. A whole number of 16-bit
+    steps is preferred if it does not increase the cost, because audio is usually clipped after conversion to integers.
     """
 
     def measure_log_level(log_level: float) -> tuple[float, float]:
@@ -606,13 +606,13 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
     low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
     left, right = measure_log_level(high - ratio * (high - low)), measure_log_level(low + ratio * (high - low))
     for _ in range(iterations):
-        if left < right:
-            high, right = right[1], left
+        if left < right:  # The first numbers of the pairs are the costs.
+            (_, high), right = right, left
             left = measure_log_level(high - ratio * (high - low))
         else:
-            low, left = left[1], right
+            (_, low), left = left, right
             right = measure_log_level(low + ratio * (high - low))
-    cost, log_best = min(left, right)
-    step, best = candidate.source.full_scale / 32768, math.exp(log_best)
+    cost, best_log_level = min(left, right)
+    step, best = candidate.source.full_scale / 32768, math.exp(best_log_level)
     rounded = max(round(best / step), 1) * step
     return rounded if _measure_clipped_cost(search, candidate, rounded) <= max(cost, THRESHOLDS.explained) else best
