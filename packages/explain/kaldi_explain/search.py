@@ -66,11 +66,11 @@ class Search:
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
-        self.levels = (unit, unit * 32768)  # Factors that scale the samples to -1 to 1 and to 16 bits.
+        self.levels = (unit, unit * 32768)  # Factors that scale the samples to -1 to 1 and to the range of 16 bits.
         self._rows = self._choose_rows()
         values, floored = sheet.feature_values[self._rows], find_floored_cells(sheet.feature_values)[self._rows]
         clipped = values == values.max(initial=-np.inf)
-        clipped &= clipped.sum() >= THRESHOLDS.limit_cells
+        clipped &= clipped.sum() >= THRESHOLDS.limit_cells  # Fewer cells do not show a limit.
         is_compared = sheet.feature_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
         self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.feature_columns)
         # The compared cells (rows, columns), and masks of cells at a floor and at the largest value.
@@ -84,8 +84,8 @@ class Search:
         """Return the indices of the rows to compare, which exclude up to ``EDGE_ROWS`` rows at each edge.
 
         If more than ``THRESHOLDS.rows`` rows remain, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS``
-        rows with the largest values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may
-        be an energy.
+        rows with the largest values, and as many rows with the largest values in the first column, which may be an
+        energy.
         """
         rows = np.flatnonzero(self.sheet.rows)
         edge_rows = min(EDGE_ROWS, len(rows) // THRESHOLDS.block)
@@ -107,10 +107,10 @@ class Search:
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     def get_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate: the root of the share of the array's variance not explained by its features.
+        """Return a candidate's cost: the root of the share of the array's variance that its features do not explain.
 
         Offsets and scales of columns have no influence. After the end of the search, return ``THRESHOLDS.incomparable``
-        for a candidate whose cost has not been measured, unless it is the first candidate.
+        for a candidate whose cost has not been measured, unless no cost at all has been measured.
         """
         charge_microseconds(15)
         key = candidate.key
@@ -119,7 +119,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate even after the search: ``THRESHOLDS.incomparable`` for invalid options."""
+        """Return a candidate's cost, even after the search, or ``THRESHOLDS.incomparable`` for invalid options."""
         key = candidate.key
         if key not in self._costs:
             charge_microseconds(350)
@@ -132,10 +132,11 @@ class Search:
     def _measure_unexplained(self, candidate: Candidate) -> float:
         """Return the distance (:func:`measure_distance`) between the array and a candidate's features.
 
-        The features are clipped like the array and, unless their range is limited, floored like the array. Quiet cells
-        of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than higher cepstra.
-        With ``by_differences``, the changes between adjacent rows are compared. Return ``THRESHOLDS.incomparable`` if
-        the features do not have as many columns as the array, or if fewer than two rows are compared.
+        The features are clipped like the array and, unless their range is limited, floored like the array. In filter
+        banks and spectrograms of resampled audio, quiet cells are not compared. The first ``LOW_CEPSTRA`` cepstra have
+        a larger weight than higher cepstra. With ``by_differences``, changes between adjacent rows are compared. Return
+        ``THRESHOLDS.incomparable`` if the features have a wrong number of columns, or if fewer than two rows are
+        compared.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -175,7 +176,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features (rows, columns) in the compared rows. For an array of deltas, return deltas."""
+        """Return a candidate's features, or deltas for an array of deltas, (rows, columns) in the compared rows."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -184,7 +185,7 @@ class Search:
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _compute_features_at(self, candidate: Candidate, rows: npt.NDArray[np.intp]) -> Doubles:
-        """Return a candidate's features in the rows ``rows`` (n,) of the array. Spectra are cached, except for PLP."""
+        """Return a candidate's features (n, columns) in ``rows`` (n,) of the array. Cache spectra, except for PLP."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
         # All calls have the same rows, so the first start and the shift identify the frames.
@@ -202,10 +203,11 @@ class Search:
         return candidate.reorder(candidate.finish_features(*self._spectra[key]))
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
-        """Return a candidate's prepared audio, reflected at both ends by ``THRESHOLDS.around`` samples."""
+        """Return a candidate's prepared audio (T,) with ``THRESHOLDS.around`` reflected samples added at each end."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
         if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
+            # NumPy's mode "symmetric" repeats audio that is shorter than the padding.
             mode: Any = "reflect" if len(audio) > THRESHOLDS.around else "symmetric"
             self._padded_audio[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
         return self._padded_audio[key]
@@ -223,9 +225,9 @@ class Search:
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
-        All usual features of the audio ``source`` are tried with each of ``timings``, until a feature explains the
+        All usual features of the audio ``source`` are tried with one timing after another, until a feature explains the
         array. Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added
-        number, bins and order of columns.
+        number, bins and column order.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -248,8 +250,8 @@ class Search:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
         Dithering is tried for all candidates together, and then moved frames and other filter edges for each candidate.
-        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. These are then tried
-        for the other candidates, with and without the window of the best candidate.
+        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. Then the frame
+        options of the best candidate are tried for all candidates, with and without its type of window.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
@@ -280,7 +282,7 @@ class Search:
         yield from _list_spectrogram_templates(rate, dim)
 
     def improve_candidate(self, candidate: Candidate) -> Candidate:
-        """Change options of a candidate in rounds, and return the result with as many default options as possible.
+        """Change options of a candidate in rounds, and return the new candidate with as many defaults as possible.
 
         The rounds end when the array is explained, when a round reduces the cost by less than 1%, or when the stage is
         over. A round changes single options. If this reduces the cost by less than 1%, and the cost is below
@@ -317,7 +319,7 @@ class Search:
         return candidate
 
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
-        """Return a candidate after replacing options by defaults, or by simpler options with nearly equal features.
+        """Return a candidate after replacing options with defaults, or with simpler options with nearly equal features.
 
         A replacement is kept if it raises the cost by at most 2%, or if the new candidate explains the array.
         """
@@ -431,7 +433,8 @@ class Search:
             low, high = np.clip(edges, 0, rate / 2).tolist()
             shapes = [shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney]
             has_scale = (candidate.mel in SLANEY_SCALES) == is_slaney
-            likely_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
+            usual_shape = "slaney" if is_slaney else "hertz"
+            likely_shape = candidate.mel if has_scale else usual_shape
             yield {"mel": likely_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
@@ -503,9 +506,9 @@ class Search:
     def _fit_steps(self, candidate: Candidate, values: dict[str, float]) -> dict[str, float]:
         """Return, by name, the changes of numeric options with which the features fit the array best.
 
-        The features are assumed to depend linearly on the options.
-        ``values`` are the current values of the options. Derivatives are measured with :attr:`Option.step`. The least
-        squares fit has one scale, and an offset for each column. Raise KaldiCompatError if an option is out of range.
+        The features are assumed to depend linearly on the options, whose current values are ``values``. Derivatives are
+        measured with :attr:`Option.step`. The least squares fit has one scale, and an offset for each column. Raise
+        KaldiCompatError if an option is out of range.
         """
         charge_microseconds(1000)
         plain = self._compute_features(candidate)[:, self._columns]
@@ -550,8 +553,9 @@ def _list_spectrogram_templates(rate: float, dim: int) -> Iterator[tuple[str, Ch
     if not MIN_FFT_BINS <= dim <= MAX_FFT_BINS:
         return
     points = 2 * (dim - 1)
+    is_power_of_two = points & (points - 1) == 0  # A power of two has a single bit.
     for length in sorted({*list_values("frame_length"), find_milliseconds(points, rate)}):
-        framing = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+        framing = {"frame_length": length, "round_to_power_of_two": is_power_of_two}
         if FeatureModel("spectrogram", rate, framing).fft_points == points:
             yield "spectrogram", framing
             yield from (("spectrogram", framing | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
@@ -564,6 +568,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
     """
     framing: Changes = {"frame_length": length}
     points = FeatureModel("fbank", rate, framing).fft_points
+    # python_speech_features divides the power by the number of points before it applies its floor.
     speech_features = framing | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
     if MIN_BINS <= dim <= MAX_BINS:
         yield "fbank", framing | {"num_mel_bins": dim}
@@ -593,7 +598,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 def _get_max_ratio(candidate: Candidate, changes: Changes) -> float:
     """Return the smallest :attr:`Option.max_ratio` of the options and attributes in ``changes``.
 
-    An unchanged offset is not counted. Attributes that are not in the table have the default ratio.
+    An unchanged ``offset`` is ignored. Attributes that are not in the table have the default ratio.
     """
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].max_ratio if name in BY_NAME else Option.max_ratio for name in names)
@@ -679,6 +684,6 @@ def _convert_edge(high: float, rate: float) -> float:
 
 
 def _get_number(candidate: Candidate, name: str) -> float:
-    """Return the value of a numeric option. A ``high_freq`` of 0 or less, relative to Nyquist, is converted to Hz."""
+    """Return the value of a numeric option. A ``high_freq`` relative to the Nyquist frequency is converted to Hz."""
     value = float(candidate.get(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

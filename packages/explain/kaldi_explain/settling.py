@@ -64,7 +64,7 @@ class Settled:
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
-        """Return the residual, increased by ``THRESHOLDS.cost_of_step`` for each of the :attr:`word_count` words."""
+        """Return the residual, increased by the share ``THRESHOLDS.cost_of_step`` for each of :attr:`word_count`."""
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
@@ -109,7 +109,7 @@ class Settling:
 
         :meth:`_choose_best` defines the best variation. If rounding explains the remaining differences, the result has
         a description of the rounding. When the budget is used up, return the best variation so far. Return None if the
-        candidate cannot be compared with the array. Also replace :attr:`sheet` by a sheet that includes silence or
+        candidate cannot be compared with the array. Also replace :attr:`sheet` with a sheet that includes silence or
         leaves out quiet cells (:meth:`_include_silence`).
         """
         budget = self.search.budget
@@ -140,7 +140,8 @@ class Settling:
 
         If an FFT in double precision explains the array, the result has this FFT and, for resampled audio, rounding
         noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times as large as the rounding
-        errors of single precision, the result has a description in :attr:`Settled.rounding`.
+        errors of single precision, the result has a description in :attr:`Settled.rounding`. A residual within the
+        tolerance, or too large for rounding, is not examined.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
@@ -162,9 +163,8 @@ class Settling:
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        The best candidate has the most compared rows and, among candidates with equally many rows, the fewest words
-        or, if no candidate explains the array, the smallest cost. None in ``candidates`` is skipped. Return None if
-        there are no candidates.
+        The best candidate has the most compared rows and, among candidates with equally many rows, the fewest words or,
+        if no candidate explains the array, the smallest cost. Skip None, and return None if no candidate remains.
         """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
@@ -176,8 +176,7 @@ class Settling:
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return a candidate's features and the array's values, both (rows, columns), in the rows that both have.
 
-        Also return the mask of these rows. Only the first ``THRESHOLDS.settled_rows`` rows of a long array are used,
-        and the mask has this length.
+        Also return the mask of these rows. Only the first ``THRESHOLDS.settled_rows`` rows of a long array are used.
         """
         stride, row_count = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, row_count * stride if row_count < len(self.sheet.values) else None)
@@ -213,8 +212,8 @@ class Settling:
         """Return the sheet with masks that exclude the rows and columns of resampled audio in which resamplers differ.
 
         A feature is quiet if it has less energy than one-bit noise. Columns are excluded if at least half of their
-        features are quiet, and then rows with a quiet feature in another column. Return the sheet unchanged if less
-        than half of the rows or columns would be left.
+        features are quiet, and then rows with a quiet feature in a remaining column. Return the sheet unchanged if less
+        than half of the rows or columns would remain.
         """
         plain = candidate.remove_levels()
         features, _, inside = self._select_common_rows(plain)
@@ -251,10 +250,11 @@ class Settling:
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield a filter bank or spectrogram with usual scales of the samples, and then with likely floors.
 
-        Features without a logarithm, or with a limited range, keep their floor.
+        Features without a logarithm, or with a limited range, keep their floor. Features with a number added before the
+        logarithm get the four most common floors.
         """
         levels = self.search.levels
-        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
+        scales = tuple(dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)))
         yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
@@ -360,9 +360,10 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return a candidate's features (frames, dim), limited to +-1e30 to be finite, for all audio or only for its start.
+    """Return a candidate's features (frames, dim), limited to +-1e30 to be finite.
 
-    For a ``frame_count``, compute at least this many frames from :attr:`Candidate.start` on, if the audio has them.
+    Compute all frames or, with ``frame_count``, at least this many frames from :attr:`Candidate.start` on, if they
+    exist.
     """
     # A positive offset removes samples at the start of the audio, and a negative offset adds zeros.
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
@@ -404,7 +405,8 @@ def fit_map(
         return None
     # The array may have been normalized with more frames than it has now, or without its padding at the end.
     end = int(np.flatnonzero(compared)[-1]) + 1
-    references = [features] * (len(features) != count) + [common_features[:end]] * (end < count)
+    references = [features] if len(features) != count else []
+    references += [common_features[:end]] if end < count else []
     cells = np.ix_(compared, columns)
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
@@ -412,8 +414,14 @@ def fit_map(
         for name, normalized, word_count in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
             earlier_maps.append((f"before that: {name}", mapped, word_count))
-    fit = fits.find_simplest_map(common_features, target, tolerance, cells, references, earlier_maps, sheet.step)
-    return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
+    fit = fits.find_simplest_map(
+        common_features, target, tolerance, cells=cells, references=references, earlier_maps=earlier_maps,
+        step=sheet.step,
+    )  # fmt: skip
+    return Settled(
+        candidate, arrangement, fit, row=row, frame=max(start, 0), target=target, cells=cells, features=features,
+        step=sheet.step,
+    )  # fmt: skip
 
 
 def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
@@ -467,8 +475,9 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     ignored = quiet_rows[row_slice][:, None] | quiet_columns | (~compared_columns & is_constant)
     first_column, (features, slope, offset) = find_first_column(sheet), _map_whole_recording(settled)
     comparison = Comparison(
-        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
-        settled.row, first_column,
+        settled.target, features, shift=settled.frame, slope=slope, offset=offset, tolerance=tolerance,
+        step=sheet.step, ignored=ignored, padding=is_padding[row_slice], first_frame=settled.row,
+        first_column=first_column,
     )  # fmt: skip
     wrong_quiet_columns = np.flatnonzero(quiet_columns & is_wrong[compared_rows].any(0)) + first_column
     quiet = (np.flatnonzero(quiet_rows), "frame"), (wrong_quiet_columns, "column")
@@ -507,7 +516,7 @@ def find_first_column(sheet: Sheet) -> int:
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
-    """Return the mask (rows,) of rows with a value below the level of one-bit noise, where resamplers differ.
+    """Return the mask (rows,) of rows of ``settled.target`` with a value below one-bit noise, where resamplers differ.
 
     With an arrangement such as deltas, rows do not belong to single frames, so the mask selects all rows.
     """
