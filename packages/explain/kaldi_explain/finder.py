@@ -290,7 +290,7 @@ class Finder:
             if not search.pattern or source.length < source.rate * MIN_SECONDS or self.budget.is_stage_over():
                 continue
             stride, is_mistake = search.sheet.arrangement.stride, certain is None
-            timings = search.pattern.list_timings(source, stride, parts=not is_mistake, certain=certain or 1.0)
+            timings = search.pattern.list_timings(source, stride, tries_parts=not is_mistake, certain=certain or 1.0)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
                 frame_shift_ms = 1000 * best.row_shift / source.rate / stride

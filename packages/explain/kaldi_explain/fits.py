@@ -101,8 +101,7 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
     """Return the limits (low, high) to which an array may have been clipped: its smallest and its largest value.
 
     Either value is a limit only if it occurs at least three times or, with ``is_rounded``, if it is the smallest or
-    largest number of an integer type (``INTEGER_LIMITS``). -inf replaces a low value that is not a limit, and inf a
-    high value.
+    largest number of an integer type (``INTEGER_LIMITS``). Otherwise, -inf or inf replaces the low or high limit.
     """
 
     def is_limit(value: float) -> bool:
@@ -116,9 +115,9 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
     """Describe the limits (low, high) to which mapped features are clipped, such as "clipped to at least -4".
 
     A limit is described only if a feature in ``mapped`` is beyond it by more than ``tolerance``. Return "" if neither
-    limit is described. ``features`` are the features before the map, in the same shape. If these are natural
-    logarithms, the description of a lower limit 80 dB below the largest mapped feature mentions ``80 dB``, because
-    ``top_db`` of librosa sets it.
+    limit is described. ``features`` are the features before the map, in the same shape. If they are natural logarithms,
+    a lower limit 80 dB below the largest mapped feature is also described as such, because librosa's ``top_db`` sets
+    it.
     """
     (low, high), descriptions = limits, []
     span = DB_80["span"] * math.log(10) / 10  # 80 dB as a difference of natural logarithms.
@@ -233,10 +232,9 @@ def _list_column_lines(
 ) -> Iterator[Map]:
     """Yield maps that add a fitted number to each column of features (frames, columns), or also scale each column.
 
-    Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. The numbers
-    are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the
-    mask ``is_inside``, or in all cells of a column without such a cell. ``columns`` are the indices of the compared
-    columns.
+    Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. They are
+    fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the mask
+    ``is_inside``, or in all cells of a column without such a cell. ``columns`` are indices of the compared columns.
     """
     slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
     selected = is_inside | ~is_inside.any(0)

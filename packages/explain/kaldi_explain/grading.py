@@ -83,10 +83,9 @@ class Vector:
 
         Returns:
             The grade, and a description of the error of a wrong result, or "". The grade is "bits" if the numbers equal
-            ``expected`` (after conversion to its type if that is a float type), "1e-5" for errors of at most 1e-5,
-            "1e-3" for errors of at most :attr:`tolerance`, and otherwise "wrong". An error is divided by the expected
-            magnitude if this is above 1. Integers are only "bits" or "wrong". NaN equals NaN, and two empty arrays are
-            equal.
+            ``expected`` (after conversion to its type if that is a float type), "1e-5" for errors up to 1e-5, "1e-3"
+            for errors up to :attr:`tolerance`, and otherwise "wrong". An error is divided by the expected magnitude if
+            this is above 1. Integers are only "bits" or "wrong". NaN equals NaN, and empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
         if not _is_numeric(array):

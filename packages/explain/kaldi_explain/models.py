@@ -183,7 +183,7 @@ class FeatureModel:
             return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.get("snip_edges"))})
         frames = self._cut_frames(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
-        blocks = [self.compute_spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
+        blocks = [self.compute_spectra(frames[start : start + THRESHOLDS.frames]) for start in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return self.finish_features(power, energies)
 
@@ -330,8 +330,8 @@ def _compute_power(windowed: Doubles, points: int, rate: float, is_precise: bool
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
     [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
-    first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
-    return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
+    first_bin, last_bin, squares = raw[:, :1] ** 2, raw[:, 1:2] ** 2, raw[:, 2:] ** 2
+    return np.hstack((first_bin, squares[:, ::2] + squares[:, 1::2], last_bin)).astype(np.float64)
 
 
 @functools.lru_cache(maxsize=64)

@@ -84,8 +84,7 @@ class Search:
         """Return the indices of the rows to compare, which exclude up to ``EDGE_ROWS`` rows at each edge.
 
         If more than ``THRESHOLDS.rows`` rows remain, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS``
-        rows with the largest values, and as many rows with the largest values in the first column, which may be an
-        energy.
+        rows with the largest values, and as many with the largest values in the first column, a possible energy.
         """
         rows = np.flatnonzero(self.sheet.rows)
         edge_rows = min(EDGE_ROWS, len(rows) // THRESHOLDS.block)
@@ -99,7 +98,7 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Principal components of the array, which show the times of rows. None if no column depends on the audio."""
+        """Principal components of the array, which show the rows' times. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # A sum of deltas is a smoothed feature.
             changes = values - values.mean(0)
@@ -135,8 +134,7 @@ class Search:
         The features are clipped like the array and, unless their range is limited, floored like the array. In filter
         banks and spectrograms of resampled audio, quiet cells are not compared. The first ``LOW_CEPSTRA`` cepstra have
         a larger weight than higher cepstra. With ``by_differences``, changes between adjacent rows are compared. Return
-        ``THRESHOLDS.incomparable`` if the features have a wrong number of columns, or if fewer than two rows are
-        compared.
+        ``THRESHOLDS.incomparable`` for a wrong number of columns, and if fewer than two rows are compared.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -162,8 +160,8 @@ class Search:
         """Return ``features`` and the array's values (rows, columns) without quiet cells, in which resamplers differ.
 
         A cell is quiet if the candidate has no more energy in it than one-bit noise. Columns in which most cells are
-        quiet are left out. In other columns, the mean of the loud cells replaces the quiet cells. If most columns are
-        quiet, both arrays are returned unchanged.
+        quiet are left out. In other columns, the mean of the column's loud cells replaces quiet cells. If most columns
+        are quiet, both arrays are returned unchanged.
         """
         plain, values = candidate.remove_levels(), self._values
         is_loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
@@ -176,7 +174,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features, or deltas for an array of deltas, (rows, columns) in the compared rows."""
+        """Return a candidate's features (rows, columns) in the compared rows, or deltas if the array has deltas."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -188,11 +186,12 @@ class Search:
         """Return a candidate's features (n, columns) in ``rows`` (n,) of the array. Cache spectra, except for PLP."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
-        # All calls have the same rows, so the first start and the shift identify the frames.
+        # All calls of one search have the same rows, so the first start and the shift identify the frames.
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish_features(*self._spectra[key]))
         audio = self._pad_audio(candidate)
+        # Frames beyond the padded audio are moved to its ends.
         starts = np.clip(starts + THRESHOLDS.around, 0, len(audio) - candidate.size)
         frames = audio[starts[:, None] + np.arange(candidate.size)]
         if candidate.kind == "plp":
@@ -225,9 +224,8 @@ class Search:
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
-        All usual features of the audio ``source`` are tried with one timing after another, until a feature explains the
-        array. Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added
-        number, bins and column order.
+        All usual features are tried with each timing until a feature explains the array. Return only the best candidate
+        for each combination of kind, energy, window, FFT points, filters, added number, bins and order of columns.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -241,8 +239,8 @@ class Search:
         candidates.sort(key=self.get_cost)
         best_by_type: dict[tuple[Any, ...], Candidate] = {}
         for start in candidates:
-            filters = start.mel, start.fft_points, start.added
-            key = start.kind, start.get("use_energy"), start.window, *filters, start.order, start.bins
+            key = (start.kind, start.get("use_energy"), start.window, start.fft_points, start.mel, start.added,
+                   start.bins, start.order)  # fmt: skip
             best_by_type.setdefault(key, start)
         return [*best_by_type.values()][: THRESHOLDS.starts]
 
@@ -346,19 +344,19 @@ class Search:
         """Yield the changes of :func:`_list_changes` until the stage is over, and then changes of filter edges.
 
         Estimated edges are yielded unless the candidate nearly explains the array. For a candidate with filters that
-        resembles the array, fitted edges are yielded if they cost less than half as much as the best change before.
+        resembles the array, fitted edges are yielded if they cost less than half as much as the best earlier change.
         """
-        cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
+        cost, lowest_cost = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
             lambda _: not self.budget.is_stage_over(), _list_changes(candidate, self.levels)
         )
         estimated = self._list_estimated_edges(candidate) if cost > 10 * THRESHOLDS.explained else ()
         for changes in itertools.chain(proposals, estimated):
-            lowest = min(lowest, self.get_cost(candidate.change(changes)))
+            lowest_cost = min(lowest_cost, self.get_cost(candidate.change(changes)))
             yield changes
         if can_change_alone(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
             fitted = self.refine_options(candidate, EDGES)
-            if self.get_cost(fitted) < 0.5 * lowest:  # Fitted edges always gain a little, so they must halve the cost.
+            if self.get_cost(fitted) < 0.5 * lowest_cost:  # Fitted edges always gain a little, so they must gain half.
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
@@ -370,18 +368,18 @@ class Search:
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
         lengths = [candidate.get("frame_length"), *list_values("frame_length")]
-        # Usual lengths in samples are tried only for frames above all usual milliseconds, because each costs work.
+        # Usual lengths in samples are tried only for very long frames, because each length costs work.
         if lengths[0] > max(lengths[1:]):
             lengths += [find_milliseconds(size, candidate.rate) for size in WINDOW_SAMPLES]
-        for length, window in itertools.product(dict.fromkeys(lengths), list_values("window_type")):
-            changes = {"frame_length": length, "window_type": window, "offset": 0}
+        for length, window_type in itertools.product(dict.fromkeys(lengths), list_values("window_type")):
+            changes = {"frame_length": length, "window_type": window_type, "offset": 0}
             other = candidate.change(changes).move_to(center)
             offset = round(center - other.first_sample - other.size / 2)
             changes |= {"start": other.start, "offset": offset}
             ranked.append((self.get_cost(candidate.change(changes)), len(ranked), changes))
             yield changes
-        best = [changes for _, _, changes in sorted(ranked, key=lambda pair: pair[:2])[:3]]
-        for pair, window in itertools.product(best, list_values("window")):
+        best_pairs = [changes for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2])[:3]]
+        for pair, window in itertools.product(best_pairs, list_values("window")):
             changes = pair | {"window": window}
             yield from (changes | framing for framing in candidate.change(changes).list_framing_changes())
 
@@ -398,9 +396,9 @@ class Search:
                 refined = self.refine_options(candidate.change({"mel": mel}), EDGES)
                 yield {name: refined.get(name) for name in ("mel", *EDGES)}
             low, high = (_get_number(candidate, name) for name in EDGES)
-            near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
-            lows, highs = {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
-            filters = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last
+            near_lows = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
+            lows, highs = {20.0, 0.0, low, *near_lows}, {0.0, _convert_edge(high, candidate.rate)}
+            filters = [{"mel": mel, "low_freq": low_edge, "high_freq": high_edge} for mel, low_edge, high_edge
                        in itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)]  # fmt: skip
         factors = list_values("preemphasis_coefficient")[:5]  # The most common factors, because every pair is tried.
         for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
@@ -438,30 +436,30 @@ class Search:
             yield {"mel": likely_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
-                loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
+                bias = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
                 edge_count = 3 if mel == likely_shape else 2  # Unlikely shapes get fewer edges, to save time.
-                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:edge_count]
+                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - bias))[:edge_count]
                                for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
                     if usual_low < usual_high <= rate / 2:
                         yield {"mel": mel, "low_freq": usual_low, "high_freq": _convert_edge(usual_high, rate)}
 
     def _estimate_centers(self, candidate: Candidate) -> tuple[npt.NDArray[np.intp], Doubles]:
-        """Return the numbers (n,), counted from 1, of filters whose center can be estimated, and their centers in Hz.
+        """Return the numbers (n,), from 1 on, of the filters whose center can be estimated, and the centers (n,) in Hz.
 
         The energies of narrow filters are correlated with each column of the array. The center of a column's filter is
         the frequency with the highest correlation, if this exceeds ``THRESHOLDS.local``. Return empty arrays for kinds
         other than fbank, for deltas, in a search by differences, and if the narrow filters cannot be computed.
         """
-        nothing = np.zeros(0, np.intp), np.zeros(0)
+        no_filters = np.zeros(0, np.intp), np.zeros(0)
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
-            return nothing
+            return no_filters
         count, rate = THRESHOLDS.narrow_filters, candidate.rate
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
             correlations = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
-            return nothing
+            return no_filters
         has_energy_first = candidate.get("use_energy") and not candidate.get("htk_compat")
         filters = self._columns - 1 if has_energy_first else self._columns
         is_local = (correlations.max(1) > THRESHOLDS.local) & (filters >= 0)
@@ -476,7 +474,7 @@ class Search:
         return filters + 1, convert_to_hertz(mel_step * peaks)
 
     def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
-        """Return the candidate with fitted and rounded values of the numeric options ``names``.
+        """Return the candidate with fitted and rounded values of the numeric options ``names`` that its kind has.
 
         The fit begins with estimated filter edges if they cost less. It repeats the steps of :meth:`_fit_steps`, or a
         half or a quarter of them, as long as they reduce the cost. Rounding may raise the cost by 5%. A candidate that

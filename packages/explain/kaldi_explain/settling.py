@@ -54,10 +54,11 @@ class Settled:
 
         Levels other than Kaldi's are doubtful if the array's numbers are rounded and the map has fitted numbers.
         """
-        steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
-        levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
-        extra = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
+        count = len(self.candidate.list_settings()) + self.fit.word_count + len(self.describe_shift())
+        step_count = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
+        level_count = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
+        doubtful_count = level_count if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
+        return count + step_count + DOUBTFUL_WORDS * doubtful_count
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if the residual is at most ``tolerance``, or if :attr:`rounding` explains the differences."""
@@ -109,8 +110,7 @@ class Settling:
 
         :meth:`_choose_best` defines the best variation. If rounding explains the remaining differences, the result has
         a description of the rounding. When the budget is used up, return the best variation so far. Return None if the
-        candidate cannot be compared with the array. Also replace :attr:`sheet` with a sheet that includes silence or
-        leaves out quiet cells (:meth:`_include_silence`).
+        candidate cannot be compared with the array. Also set :attr:`sheet` to the result of :meth:`_include_silence`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -140,19 +140,20 @@ class Settling:
 
         If an FFT in double precision explains the array, the result has this FFT and, for resampled audio, rounding
         noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times as large as the rounding
-        errors of single precision, the result has a description in :attr:`Settled.rounding`. A residual within the
-        tolerance, or too large for rounding, is not examined.
+        errors of single precision, :attr:`Settled.rounding` says so. Residuals within the tolerance or too large are
+        ignored.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
             return settled
-        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.add_rounding_noise()})
-        other = fit_map(accurate, self.sheet, self.tolerance)
-        if other is None or other.fit.residual <= self.tolerance:
-            return other or settled
+        candidate = settled.candidate
+        candidate = candidate.change({"precise": True, "source": candidate.source.add_rounding_noise()})
+        precise = fit_map(candidate, self.sheet, self.tolerance)
+        if precise is None or precise.fit.residual <= self.tolerance:
+            return precise or settled
         # The features in single and double precision show the rounding errors of a cell and of its neighbors.
-        rounding = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
-        error = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
+        rounding = spread_maximum(np.abs(precise.fit.mapped - settled.fit.mapped))
+        error = np.minimum(np.abs(precise.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
         excess = np.maximum(error - ratio * rounding, 0)[settled.cells]
         is_rounding = fits.measure_residual(excess, np.zeros_like(excess), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
@@ -166,12 +167,14 @@ class Settling:
         The best candidate has the most compared rows and, among candidates with equally many rows, the fewest words or,
         if no candidate explains the array, the smallest cost. Skip None, and return None if no candidate remains.
         """
-        settled = [candidate for candidate in candidates if candidate]
-        exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
-        settled = exact or settled
-        row_count = max((candidate.cells[0].size for candidate in settled), default=0)
-        settled = [candidate for candidate in settled if candidate.cells[0].size == row_count]
-        return min(settled, key=lambda result: result.word_count if exact else result.compute_cost(), default=None)
+        results = [candidate for candidate in candidates if candidate]
+        exact_results = [result for result in results if result.fit.residual <= self.tolerance]
+        results = exact_results or results
+        row_count = max((result.cells[0].size for result in results), default=0)
+        results = [result for result in results if result.cells[0].size == row_count]
+        if exact_results:
+            return min(results, key=lambda result: result.word_count)
+        return min(results, key=Settled.compute_cost, default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return a candidate's features and the array's values, both (rows, columns), in the rows that both have.
@@ -181,27 +184,27 @@ class Settling:
         stride, row_count = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, row_count * stride if row_count < len(self.sheet.values) else None)
         frames = candidate.start + np.arange(row_count) * stride
-        inside = (frames >= 0) & (frames < len(features))
-        return features[frames[inside]], self.sheet.feature_values[:row_count][inside], inside
+        is_common = (frames >= 0) & (frames < len(features))
+        return features[frames[is_common]], self.sheet.feature_values[:row_count][is_common], is_common
 
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with masks that also select silent rows and columns of empty filters, which show a floor.
 
         For resampled audio, the masks exclude quiet cells instead (:meth:`_leave_out_quiet_cells`). Return the sheet
-        unchanged if the candidate's features are not logarithmic spectra.
+        unchanged for cepstra, and for spectrograms without a logarithm.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if is_log and candidate.source.is_resampled:
             return self._leave_out_quiet_cells(candidate)
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all()):
             return self.sheet
-        features, _, inside = self._select_common_rows(candidate.remove_levels())
+        features, _, is_common = self._select_common_rows(candidate.remove_levels())
         is_silent = features < SMALLEST_LOG_ENERGY
         # A filter without an FFT bin is always at the floor, so its column shows the floor and is compared.
         columns, values = self.sheet.columns.copy(), self.sheet.feature_values
         columns[self.sheet.arrangement.columns] |= is_silent.all(0) & (values.min(0) == values.min())
         silent_rows = np.zeros(len(self.sheet.rows), bool)
-        silent_rows[: len(inside)][inside] = is_silent[:, 1:].all(1)
+        silent_rows[: len(is_common)][is_common] = is_silent[:, 1:].all(1)
         # All rows of silence have the same values. A silent row with different values was masked, and is not compared.
         if silent_rows.any():
             silent_values = self.sheet.values[silent_rows]
@@ -216,12 +219,12 @@ class Settling:
         than half of the rows or columns would remain.
         """
         plain = candidate.remove_levels()
-        features, _, inside = self._select_common_rows(plain)
+        features, _, is_common = self._select_common_rows(plain)
         is_quiet = features < plain.compute_noise_features()
         is_loud_column = is_quiet.mean(0) < 0.5
         columns, quiet_rows = self.sheet.columns.copy(), np.zeros(len(self.sheet.rows), bool)
         columns[self.sheet.arrangement.columns] &= is_loud_column
-        quiet_rows[: len(inside)][inside] = is_quiet[:, is_loud_column].any(1)
+        quiet_rows[: len(is_common)][is_common] = is_quiet[:, is_loud_column].any(1)
         if quiet_rows.mean() > 0.5 or is_loud_column.mean() < 0.5:
             return self.sheet
         return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~quiet_rows, columns=columns)
@@ -229,8 +232,8 @@ class Settling:
     def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations of a candidate that have nearly the same cost in the search.
 
-        They differ in the heights of the filters, the scale of the samples, the floor of energies, the DCT and lifter.
-        Deltas do not depend on these levels, so for deltas, yield only the candidate with unscaled samples.
+        They differ in the heights of filters, the scale of samples, floors, a spectrogram's first column, the DCT and
+        the lifter. Deltas do not depend on these, so for deltas, yield only the candidate with unscaled samples.
         """
         if self.sheet.arrangement.taps:
             yield candidate.change({"scale": 1.0})
@@ -294,15 +297,15 @@ class Settling:
 
         The candidate must have no floor, because its features are used as the log energies.
         """
-        energies, values, inside = self._select_common_rows(candidate)
-        energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
+        energies, values, is_common = self._select_common_rows(candidate)
+        energies, values = (array[self.sheet.rows[: len(is_common)][is_common]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
         columns = self.sheet.feature_columns & is_lowest.any(0)
         if candidate.get("use_energy") and not candidate.get("htk_compat"):
             columns[0] = False  # The first column is the energy of a frame, which has a floor of its own.
         if not columns.any():  # A single cell, the smallest one, may be at the floor.
-            lowest = np.unravel_index(int(values.argmin()), values.shape)
-            is_lowest[lowest] = columns[lowest[1]] = True
+            row, column = np.unravel_index(int(values.argmin()), values.shape)
+            is_lowest[row, column] = columns[column] = True
         log_floors = []  # The line of each column converts the floor of the column to a log energy.
         for column in np.flatnonzero(columns):
             is_higher = ~is_lowest[:, column]
@@ -338,8 +341,8 @@ class Settling:
         """
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
-        features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
-        rows = self.sheet.rows[: len(inside)][inside]
+        features, values, is_common = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
+        rows = self.sheet.rows[: len(is_common)][is_common]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = (values[rows].std(0) / features[rows].std(0))[1:]
         for lifter in range(2, MAX_LIFTER + 1):
@@ -360,10 +363,9 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return a candidate's features (frames, dim), limited to +-1e30 to be finite.
+    """Return a candidate's features (frames, dim), limited to +-1e30. Raise KaldiCompatError for invalid options.
 
-    Compute all frames or, with ``frame_count``, at least this many frames from :attr:`Candidate.start` on, if they
-    exist.
+    With ``frame_count``, compute only this many frames or more from :attr:`Candidate.start` on, if the audio has them.
     """
     # A positive offset removes samples at the start of the audio, and a negative offset adds zeros.
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
@@ -380,8 +382,8 @@ def fit_map(
     """Return a candidate with the simplest map (:func:`find_simplest_map`) from its features to the array of ``sheet``.
 
     ``tolerance`` is the largest residual of an explanation. An ``arrangement`` replaces the arrangement of the sheet.
-    With ``row_count``, only the first rows of the array are compared. Return None if the options are invalid, if the
-    features do not have as many columns as the array, or if fewer than two rows can be compared.
+    With ``row_count``, the comparison ends after this number of rows. Return None if the options are invalid, if the
+    features and the array have different numbers of columns, or if fewer than two rows can be compared.
     """
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:row_count], sheet.columns, arrangement.stride
@@ -397,17 +399,17 @@ def fit_map(
         return None
     start = round(candidate.start / stride)
     if stride > 1:
-        start = fits.find_best_shift(features[:, columns], values[:, columns], start, 2)
+        start = fits.find_best_shift(features[:, columns], values[:, columns], start, max_deviation=2)
     common_features, target = fits.select_common_frames(features, values, start)
     row, count = max(-start, 0), len(target)
-    compared = sheet.rows[row : row + count]
-    if count < 2 or compared.sum() < 2:
+    is_compared = sheet.rows[row : row + count]
+    if count < 2 or is_compared.sum() < 2:
         return None
     # The array may have been normalized with more frames than it has now, or without its padding at the end.
-    end = int(np.flatnonzero(compared)[-1]) + 1
+    end = int(np.flatnonzero(is_compared)[-1]) + 1
     references = [features] if len(features) != count else []
     references += [common_features[:end]] if end < count else []
-    cells = np.ix_(compared, columns)
+    cells = np.ix_(is_compared, columns)
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
@@ -415,12 +417,11 @@ def fit_map(
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
             earlier_maps.append((f"before that: {name}", mapped, word_count))
     fit = fits.find_simplest_map(
-        common_features, target, tolerance, cells=cells, references=references, earlier_maps=earlier_maps,
-        step=sheet.step,
+        common_features, target, tolerance, cells, references=references, earlier_maps=earlier_maps, step=sheet.step
     )  # fmt: skip
     return Settled(
-        candidate, arrangement, fit, row=row, frame=max(start, 0), target=target, cells=cells, features=features,
-        step=sheet.step,
+        candidate, arrangement, fit, row=row, frame=max(start, 0), target=target, cells=cells,
+        features=features, step=sheet.step,
     )  # fmt: skip
 
 

@@ -59,14 +59,15 @@ class Pattern:
         self.components = compute_components(target[self.begin : end], self.rows)
 
     def list_timings(
-        self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
+        self, source: AudioSource, stride: int = 1, *, tries_parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
         """Return likely times of the array's rows, which begin ``stride`` frames apart, in the audio ``source``.
 
         At first, the rows are assumed to cover the whole audio with a usual frame shift. If a score exceeds
-        ``certain``, or ``parts`` is False, return at most four of these timings, the best first. Otherwise, return up
-        to three timings that have the right number of rows, and then likely timings in the whole audio and in parts of
-        it. An array with too few rows is assumed to cover the whole audio, and its timings have the score 0.
+        ``certain``, or ``tries_parts`` is False, return at most four of these timings, the best first. Otherwise,
+        return up to three timings with the right number of rows, the same timings from the first sample on, and then
+        likely timings in the whole audio and in parts. Arrays with too few rows are assumed to cover the audio, with
+        the score 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
         # Difference between the numbers of rows of the whole audio and of the array, for each shift between rows.
@@ -78,7 +79,7 @@ class Pattern:
             return [Timing(row_shift, first_center, 0.0, True) for row_shift in whole_shifts]
         timings = [self._find_best_timings(source, row_shift, is_whole=True)[0] for row_shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
-        if (timings and timings[0].score > certain) or not parts:
+        if (timings and timings[0].score > certain) or not tries_parts:
             near_timings = [timing for timing in timings[2:] if excess[timing.row_shift] <= MAX_NEAR_EXCESS_ROWS]
             timings = [*timings[:2], *near_timings[:2]]
         else:
@@ -87,6 +88,7 @@ class Pattern:
             from_first_sample = [Timing(timing.row_shift, 0.0, timing.score, True) for timing in exact_timings]
             likely_timings = self._find_likely_timings(source, timings, row_shifts, stride)
             timings = list(dict.fromkeys([*exact_timings, *from_first_sample, *likely_timings]))
+        # The array begins `self.begin` rows before the rows of the pattern.
         return [replace(timing, center=timing.center - self.begin * timing.row_shift) for timing in timings]
 
     def _find_likely_timings(
@@ -146,7 +148,7 @@ class Pattern:
         is the share of rows that count as independent observations. :meth:`_find_best_timings` describes ``is_whole``.
         """
         estimates = correlate_at_lags(self.components, self.rows, bands)
-        delays = np.arange(len(estimates)) - THRESHOLDS.margin  # Rows from the beginning of the audio to the array's.
+        delays = np.arange(len(estimates)) - THRESHOLDS.margin  # Delays, in rows, of the array behind the audio.
         max_delay = len(estimates) - 2 * THRESHOLDS.margin + MAX_OUTSIDE_ROWS
         is_inside = (delays > -MAX_OUTSIDE_ROWS) & (delays < max_delay)
         estimates *= np.clip(1 - DELAY_COST * np.abs(delays), 0, 1) if is_whole else is_inside
@@ -186,8 +188,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
     The result (components, frames) has the largest component last, and is 0 outside the mask ``rows`` (frames,). An
     array of fewer columns has one component per column. Powers are first converted to logarithms. Columns are clipped
-    to their 5% and 95% quantiles and scaled to unit variance. If there are more than 600 columns, means of neighboring
-    columns replace the principal components.
+    to their 5% and 95% quantiles and scaled to unit variance. More than 600 columns are averaged in groups instead.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
@@ -248,9 +249,8 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
 def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Doubles:
     """Return the estimated share (U - T + 1,) of the variance of components that bands explain at each lag.
 
-    At lag k, ``components`` (n, T) are compared with ``bands[:, k : k + T]`` at the times that the mask ``rows`` (T,)
-    selects. ``bands`` (m, U) have unit variance and are uncorrelated, but only over their whole length, so the estimate
-    may exceed 1.
+    At lag k, ``components`` (n, T) are compared with ``bands[:, k : k + T]`` at the times in the mask ``rows`` (T,).
+    ``bands`` (m, U) have unit variance and are uncorrelated over their whole length only, so estimates may exceed 1.
     """
     length, total_length, row_count = components.shape[1], bands.shape[1], rows.sum()
     fft_size, lags = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1)
