@@ -52,7 +52,7 @@ class HmmTopologyCodec(Codec[HmmTopology]):
 
 
 def _read_binary_topology(source: Source) -> HmmTopology:
-    """Read a topology in binary, after its opening token. A count of -1 marks the topology of a chain model."""
+    """Read a topology in binary, after its opening token. In a chain model, -1 precedes the number of HMMs."""
     phones = tuple(_integers.read_body(source, True).tolist())
     entry_of = tuple(_integers.read_body(source, True).tolist())
     count = read_int32(source, True)
@@ -272,9 +272,7 @@ class _OpenNode:
     """
 
     def __init__(self, key: int, values: tuple[int, ...] | None, count: int) -> None:
-        self.key = key
-        self.values = values
-        self.count = count
+        self.key, self.values, self.count = key, values, count
         self.children: list[EventMap | None] = []
 
     def close(self, source: Source, binary: bool) -> EventMap:

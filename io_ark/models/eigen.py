@@ -30,8 +30,7 @@ def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
         matrix: symmetric matrix (dim, dim).
 
     Returns:
-        values: (dim,): eigenvalues.
-        vectors: (dim, dim): one eigenvector in each column, in the order of the eigenvalues.
+        The eigenvalues (dim,), and a matrix (dim, dim) with one eigenvector in each column, in the same order.
 
     Raises:
         FormatError: the matrix contains NaN or infinities, or the algorithm does not converge.

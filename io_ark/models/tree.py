@@ -124,7 +124,7 @@ class ContextDependency:
             pdf_classes: pdf-class of the central phone of each window, (windows,).
 
         Returns:
-            (windows,): pdfs, or -1 where the tree has no pdf for the phones.
+            Pdfs (windows,), or -1 where the tree has no pdf for the phones.
         """
         events = np.column_stack((windows, pdf_classes)).astype(np.int64)
         bits = int(events.max(initial=0)).bit_length()
@@ -174,11 +174,11 @@ class _Nodes(NamedTuple):
 
     Attributes:
         root: root, represented like a child.
-        keys: (nodes,): key of the node.
-        firsts: (nodes,): first value with a child in ``children``.
-        sizes: (nodes,): number of successive values with a child in ``children``.
-        starts: (nodes,): index in ``children`` of the first child of the node.
-        otherwise: (nodes,): child for all other values.
+        keys: key (nodes,) of each node.
+        firsts: first value (nodes,) with a child in ``children``.
+        sizes: number (nodes,) of successive values with a child in ``children``.
+        starts: index (nodes,) in ``children`` of the first child of each node.
+        otherwise: child (nodes,) for all other values.
         children: concatenated children of all nodes.
     """
 

@@ -118,7 +118,8 @@ class Structure:
         self._arrays: dict[str, Any] = {}
         if sources:
             names = [field[0] for field in self._kind._fields_]
-            values = {name: getattr(s, name) for s in reversed(sources) for name in names if hasattr(s, name)} | values
+            pairs = [(source, name) for source in reversed(sources) for name in names if hasattr(source, name)]
+            values = {name: getattr(source, name) for source, name in pairs} | values  # The first source is last.
         self.set_fields(**values)
 
     def set_fields(self, **values: Any) -> None:
@@ -148,11 +149,12 @@ class Signatures:
             text = file.read()
         self._interface = digest_interface(text)
         for line in text.splitlines():
-            name, *types = line.split()
+            name, *words = line.split()
             if name == "struct":
-                self._structures[types[0]] = types[1:]
+                structure, *fields = words
+                self._structures[structure] = fields
             else:
-                self._functions[name] = types
+                self._functions[name] = words  # Types of the result and the arguments.
 
     def library(self) -> Library:
         """Return the library. Its truth value is False if it cannot be used (see :func:`load_library`)."""
