@@ -143,8 +143,8 @@ def _find_discriminants(covariance: Float64, between: Float64, factor: float, fl
     """Return the directions that separate speakers, from the best to the worst, as rows of a matrix (dim, dim).
 
     The directions transform ``covariance`` (dim, dim) to the unit matrix, after its eigenvalues were limited to at
-    least ``floor`` times the largest one. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the
-    weight of the total covariance in ``covariance``, is only logged. Raise FormatError for a singular ``covariance``.
+    least ``floor`` times the largest eigenvalue. ``between`` (dim, dim) is the between-speaker covariance. ``factor``,
+    the weight of the total covariance in ``covariance``, is only logged. Raise FormatError for a singular covariance.
     """
     values, vectors = compute_eigenvectors(covariance)
     min_value = floor * values[0]

@@ -116,8 +116,7 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
 
     A limit is described only if a feature in ``mapped`` is beyond it by more than ``tolerance``. Return "" if neither
     limit is described. ``features`` are the features before the map, in the same shape. If they are natural logarithms,
-    a lower limit 80 dB below the largest mapped feature is also described as such, because librosa's ``top_db`` sets
-    it.
+    a lower limit 80 dB below the largest mapped feature is described as such, because librosa's ``top_db`` sets it.
     """
     (low, high), descriptions = limits, []
     span = DB_80["span"] * math.log(10) / 10  # 80 dB as a difference of natural logarithms.
@@ -351,7 +350,10 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe the columns ``order`` of ``column_count``, such as "columns 1 to 8 only". Return "" for all in order."""
+    """Describe a selection from ``column_count`` columns, such as "columns 1 to 8 only".
+
+    ``order`` holds the indices of the selected columns. Return "" if all columns are selected in ascending order.
+    """
     order, all_columns = list(order), list(range(column_count))
     span = f"columns {order[0]} to {order[-1]}" if len(order) > 1 else f"column {order[0]}"
     orders = {

@@ -170,7 +170,7 @@ class Scorecard:
     def __str__(self) -> str:
         """Return the table of :meth:`counts`, and then lines for causes, results that are not numeric, and failures.
 
-        If no vector is supported, and a reason is known, the last line is the reason for the first vector.
+        If no vector is supported, and all reasons are known, the last line is the reason for the first vector.
         """
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
         titles = {result.vector.level: result.vector.title for result in self.results}
@@ -235,7 +235,7 @@ def conform(
     ...     if options["program"] != "compute-fbank-feats":
     ...         raise NotImplementedError
     ...     return Fbank(dither=0.0, sample_frequency=options["sample_frequency"])(samples)
-    >>> print(conform(fbank, level=1))  # doctest: +SKIP
+    >>> print(conform(fbank, level=1))
     level                           vectors   bits   1e-5   1e-3  wrong failed not supported
     1 defaults of fbank                  16     16      0      0      0      0             0
     """
@@ -287,7 +287,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
         FeatureError: the kit is not found, or is damaged.
 
     >>> from kaldi_explain.grading import vectors
-    >>> vectors(1)[0].expected.shape  # doctest: +SKIP
+    >>> vectors(1)[0].expected.shape
     (28, 23)
     """
     levels = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)

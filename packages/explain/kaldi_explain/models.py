@@ -264,8 +264,8 @@ class FeatureModel:
                 features[:, 0] = log_energy
             return features
         bins, weights, starts = make_mel_filters(
-            self.mel, self.rate, self.fft_points, self.get("num_mel_bins"), self.get("low_freq"),
-            self.get("high_freq"), self.warp, self.corner,
+            self.mel, self.rate, self.fft_points, self.get("num_mel_bins"), low=self.get("low_freq"),
+            high=self.get("high_freq"), warp=self.warp, corner=self.corner,
         )  # fmt: skip
         bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
         if self.kind != "fbank":

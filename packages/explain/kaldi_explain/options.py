@@ -28,10 +28,8 @@ class Option:
         kinds: kinds of features for which a search changes the option alone, without other options.
         max_ratio: largest ratio of the new cost to the old cost for which a search takes a new value. It is smaller
             for options that explain a little of any array.
-        step: small change of the value, from which a search measures the derivative of the features. 0 to try only
-            ``values``.
-        words: format of a description, or a description of each value. "" for Kaldi's options, described as
-            ``name=value``.
+        step: small change of the value, to measure derivatives of the features. 0 to try only ``values``.
+        words: format of a description, or a description of each value. "" for Kaldi's options (``name=value``).
     """
 
     name: str

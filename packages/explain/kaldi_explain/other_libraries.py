@@ -41,7 +41,7 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values of any shape to Hz. The inverse function of :func:`convert_to_mel` has the same arguments."""
+    """Convert mel values of any shape to Hz: the inverse of :func:`convert_to_mel` with the same other arguments."""
     return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -98,7 +98,7 @@ def _make_triangles(
         edges = np.floor(edges * rounding_points / rate + 1e-3) * rate / points
     fft_bins = (np.arange(points // 2 + 1) * rate / points)[:, None]
     if mel == "kaldi":
-        edges, fft_bins = convert_to_mel(edges, False, corner), convert_to_mel(fft_bins, False, corner)
+        edges, fft_bins = convert_to_mel(edges, corner=corner), convert_to_mel(fft_bins, corner=corner)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     right = 2 * center - left if mel == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -156,7 +156,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
 
     Raise OptionError if the audio is too short to be reflected, or if ``shift`` exceeds ``size`` with "reflect-shift".
     """
-    if padding == "zeros":  # The number of zeros completes the last frame.
+    if padding == "zeros":  # Zeros are only added to complete the last frame.
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
     start_count, end_count = count_padding(padding, size, points, shift)
     if not start_count and not end_count:
@@ -199,7 +199,7 @@ def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
     """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
     charge_microseconds(0.1 * (len(samples) + len(samples) * new_rate / rate))
     # The cutoff is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
-    return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
+    return resample_linearly(samples, rate, new_rate, cutoff=0.495 * min(rate, new_rate), num_zeros=6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:

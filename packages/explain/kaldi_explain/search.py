@@ -356,7 +356,7 @@ class Search:
             yield changes
         if can_change_alone(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
             fitted = self.refine_options(candidate, EDGES)
-            if self.get_cost(fitted) < 0.5 * lowest_cost:  # Fitted edges always gain a little, so they must gain half.
+            if self.get_cost(fitted) < 0.5 * lowest_cost:  # Fitting always gains a little, so it must halve the cost.
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:

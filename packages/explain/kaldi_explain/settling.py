@@ -54,18 +54,18 @@ class Settled:
 
         Levels other than Kaldi's are doubtful if the array's numbers are rounded and the map has fitted numbers.
         """
-        count = len(self.candidate.list_settings()) + self.fit.word_count + len(self.describe_shift())
+        named_count = len(self.candidate.list_settings()) + self.fit.word_count + len(self.describe_shift())
         step_count = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         level_count = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
         doubtful_count = level_count if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
-        return count + step_count + DOUBTFUL_WORDS * doubtful_count
+        return named_count + step_count + DOUBTFUL_WORDS * doubtful_count
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if the residual is at most ``tolerance``, or if :attr:`rounding` explains the differences."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
-        """Return the residual, increased by the share ``THRESHOLDS.cost_of_step`` for each of :attr:`word_count`."""
+        """Return the residual, increased by the share ``THRESHOLDS.cost_of_step`` for each word of the answer."""
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
@@ -139,9 +139,8 @@ class Settling:
         """Return ``settled``, changed if rounding explains its differences from the array.
 
         If an FFT in double precision explains the array, the result has this FFT and, for resampled audio, rounding
-        noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times as large as the rounding
-        errors of single precision, :attr:`Settled.rounding` says so. Residuals within the tolerance or too large are
-        ignored.
+        noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times the rounding errors of single
+        precision, :attr:`Settled.rounding` says so. A residual within the tolerance, or too large, is ignored.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
@@ -270,8 +269,8 @@ class Settling:
     def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
         """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, equals the array's floor.
 
-        A range of 80 dB is also yielded if it begins at this floor. If nothing matches, yield the array's floor itself.
-        If no cell of the array shows a floor, yield the most common floors.
+        Also yield it with a range of 80 dB if this range ends at the array's floor. If neither a usual floor nor this
+        range fits, use the array's floor itself. If no cell of the array shows a floor, use the most common floors.
         """
         levels, floors = self.search.levels, list_values("floor")
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
@@ -456,9 +455,11 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of ``sheet.values`` that the features of ``settled`` do not explain within ``tolerance``."""
+    """Return the places of ``sheet.values`` that the features of ``settled`` do not explain within ``tolerance``.
+
+    Rows and columns that were not fitted may differ more, up to a thousandth of the largest value.
+    """
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
-    # Rows and columns that were not fitted may differ more, so a thousandth of the largest value is also allowed.
     is_wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared_rows, compared_columns = (np.zeros(count, bool) for count in mapped.shape)
     compared_rows[settled.cells[0]] = compared_columns[settled.cells[1]] = True
@@ -487,7 +488,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
-    """Return descriptions of the unexplained rows at the start and at the end of an array, and their mask (rows,)."""
+    """Return descriptions of the unexplained rows at the start and the end of an array, and a mask (rows,) of them."""
     inner_rows = np.flatnonzero(~is_unexplained)
     counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
     is_padding = np.ones(len(is_unexplained), bool)

@@ -221,13 +221,13 @@ def limit_source(source: AudioSource, level: float) -> AudioSource:
 
 def list_clippings(source: AudioSource) -> list[AudioSource]:
     """Return ``source`` multiplied by a factor and clipped to 16 bits, for each of ``GAINS`` that causes clipping."""
-    peak, limit = float(np.abs(source.samples).max()), source.full_scale
+    peak, full_scale = float(np.abs(source.samples).max()), source.full_scale
 
     def clip(gain: float) -> Any:
-        return np.clip(gain * source.samples, -limit, limit * 32767 / 32768)
+        return np.clip(gain * source.samples, -full_scale, full_scale * 32767 / 32768)
 
     return [
         source.change(f"samples{f' times {gain} and' * (gain > 1)} clipped to 16 bits", functools.partial(clip, gain))
         for gain in GAINS
-        if gain * peak > MIN_CLIPPED_PEAK * limit
+        if gain * peak > MIN_CLIPPED_PEAK * full_scale
     ]

@@ -65,9 +65,8 @@ class Pattern:
 
         At first, the rows are assumed to cover the whole audio with a usual frame shift. If a score exceeds
         ``certain``, or ``tries_parts`` is False, return at most four of these timings, the best first. Otherwise,
-        return up to three timings with the right number of rows, the same timings from the first sample on, and then
-        likely timings in the whole audio and in parts. Arrays with too few rows are assumed to cover the audio, with
-        the score 0.
+        return up to three timings with the right number of rows, these timings from the first sample on, and likely
+        timings in the whole audio and in parts. For too few rows, return timings of the whole audio with scores of 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
         # Difference between the numbers of rows of the whole audio and of the array, for each shift between rows.
@@ -76,7 +75,7 @@ class Pattern:
         whole_shifts.sort(key=lambda shift: excess[shift] > MAX_NEAR_EXCESS_ROWS)
         if len(self.rows) < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             first_center = HALF_FRAME_SECONDS * source.rate
-            return [Timing(row_shift, first_center, 0.0, True) for row_shift in whole_shifts]
+            return [Timing(row_shift, first_center, score=0.0, is_whole=True) for row_shift in whole_shifts]
         timings = [self._find_best_timings(source, row_shift, is_whole=True)[0] for row_shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not tries_parts:
@@ -85,7 +84,7 @@ class Pattern:
         else:
             exact_timings = [timing for timing in timings if excess[timing.row_shift] <= 1][:3]
             # The array may cover the whole audio even if the scores are low, so keep these timings.
-            from_first_sample = [Timing(timing.row_shift, 0.0, timing.score, True) for timing in exact_timings]
+            from_first_sample = [replace(timing, center=0.0) for timing in exact_timings]
             likely_timings = self._find_likely_timings(source, timings, row_shifts, stride)
             timings = list(dict.fromkeys([*exact_timings, *from_first_sample, *likely_timings]))
         # The array begins `self.begin` rows before the rows of the pattern.
@@ -96,9 +95,9 @@ class Pattern:
     ) -> list[Timing]:
         """Return at most ``MAX_LIKELY_TIMINGS`` likely timings in the whole audio and in parts of it, the best first.
 
-        ``whole_timings`` are timings of the whole audio. If there are none, a frame shift is estimated from the number
-        of rows, which begin ``stride`` frames apart. Parts are searched with all ``row_shifts`` for which the array,
-        without ``THRESHOLDS.margin`` rows at both ends, is not longer than the audio.
+        ``whole_timings`` are timings of the whole audio. If the list is empty, a frame shift is estimated from the
+        number of rows, which begin ``stride`` frames apart. Parts are searched with all ``row_shifts`` for which the
+        array, without ``THRESHOLDS.margin`` rows at both ends, is not longer than the audio.
         """
         timings, count = list(whole_timings), len(self.rows)
         shift = round(source.length / count / stride)
@@ -124,12 +123,12 @@ class Pattern:
         independent_share = min(1.0, row_shift / (HALF_FRAME_SECONDS * source.rate))
         energies = compute_energies(source, step, band_count)
         bands_of_steps = _decorrelate_bands(energies, max(1, round(row_shift / step)))
-        # The bands have more rows than the audio, so that the array may reach beyond both ends.
-        total = max(int(source.length / row_shift), len(self.rows)) + 2 * THRESHOLDS.margin
-        charge_microseconds(2500 + 3 * (total + len(self.rows)) + 0.2 * energies.size)
+        # The bands begin before the audio and end after it, so that the array may reach beyond both ends.
+        time_count = max(int(source.length / row_shift), len(self.rows)) + 2 * THRESHOLDS.margin
+        charge_microseconds(2500 + 3 * (time_count + len(self.rows)) + 0.2 * energies.size)
         timings = list[Timing]()
         for quarter in range(4):  # The first row may begin at any sample, so try each quarter of a row shift.
-            centers = quarter * row_shift / 4 + (np.arange(total) - THRESHOLDS.margin) * row_shift
+            centers = quarter * row_shift / 4 + (np.arange(time_count) - THRESHOLDS.margin) * row_shift
             # Frames of energies begin one step apart, so the middle of the first frame is half a frame after sample 0.
             steps = (centers - 0.5 * STEPS_PER_FRAME * step) / step
             bands = np.stack([np.interp(steps, np.arange(len(band)), band) for band in bands_of_steps.T])
@@ -220,7 +219,7 @@ def compute_energies(source: AudioSource, step: int, band_count: int) -> Doubles
         return np.zeros((1, band_count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
     charge_microseconds(0.012 * len(frames) * points)
-    bins, weights, starts = make_mel_filters("hertz", rate, points, band_count, 0.0, 0.0)
+    bins, weights, starts = make_mel_filters("hertz", rate, points, band_count, low=0.0, high=0.0)
     window, energies = np.hanning(size).astype(np.float32), []
     for first in range(0, len(frames), THRESHOLDS.frames):
         spectrum = np.fft.rfft(frames[first : first + THRESHOLDS.frames] * window, points)

@@ -18,9 +18,9 @@ class Budget:
     """Budget of an answer: the work that its search and its settling may do, and an upper bound on processor time.
 
     Settling chooses the options that the search leaves open, and completion tells certain options from guesses. Work is
-    counted in units of about a microsecond of a processor core. When the search ends, reserves remain for settling, for
-    completion, and for the running computation. The first and the third reserve grow with ``seconds_of_audio``. Results
-    are repeatable, unless processor time ends a search first, as on a slow or busy machine.
+    counted in units of about a microsecond of a processor core. When the search ends, reserves remain for settling,
+    completion and the running computation. The first and third reserves grow with ``seconds_of_audio``. Results are
+    repeatable, unless processor time ends a search first, as on a slow or busy machine.
 
     Attributes:
         units: units of work that were counted.
