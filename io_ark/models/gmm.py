@@ -69,7 +69,7 @@ class Gmm:
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
     def _invert_precisions(self) -> tuple[Array, Array, Array]:
-        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
+        """Return covariances, means (Gaussians, dim), and log-determinants (Gaussians,) of precisions, in float64.
 
         Covariances have the shape of ``precisions``. Raise FormatError if a full inverse covariance is singular.
         """

@@ -76,7 +76,7 @@ class PldaStatistics:
 
     def __init__(self) -> None:
         self.num_speakers = self.num_vectors = 0
-        self._scatter = np.zeros((0, 0))  # (dim, dim): summed outer products of deviations from the speakers' means.
+        self._scatter = np.zeros((0, 0))  # Sum (dim, dim) of outer products of deviations from the speakers' means.
         self._means: dict[int, list[Float64]] = defaultdict(list)  # Maps numbers of vectors to speakers' means.
 
     @property

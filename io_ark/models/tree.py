@@ -131,16 +131,16 @@ class ContextDependency:
         if bits not in self._nodes:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
-        reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
-        indices = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
+        nodes_of_events = np.full(len(events), nodes.root)  # Node or leaf (events,) of each event, as in _Nodes.
+        indices = np.flatnonzero(nodes_of_events >= 0)  # Indices of the events that have not reached a leaf.
         while len(indices):
-            node = reached[indices]
+            node = nodes_of_events[indices]
             value = events[indices, nodes.keys[node]] - nodes.firsts[node]
             is_inside = (value >= 0) & (value < nodes.sizes[node])
             child = nodes.children[np.where(is_inside, nodes.starts[node] + value, 0)]
-            reached[indices] = child = np.where(is_inside, child, nodes.otherwise[node])
+            nodes_of_events[indices] = child = np.where(is_inside, child, nodes.otherwise[node])
             indices = indices[child >= 0]
-        return -2 - reached  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
+        return -2 - nodes_of_events  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
