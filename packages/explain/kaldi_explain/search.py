@@ -347,9 +347,8 @@ class Search:
         resembles the array, fitted edges are yielded if they cost less than half as much as the best earlier change.
         """
         cost, lowest_cost = self.get_cost(candidate), THRESHOLDS.incomparable
-        proposals = itertools.takewhile(
-            lambda _: not self.budget.is_stage_over(), _list_changes(candidate, self.levels)
-        )
+        is_stage_over = self.budget.is_stage_over
+        proposals = itertools.takewhile(lambda _: not is_stage_over(), _list_changes(candidate, self.levels))
         estimated = self._list_estimated_edges(candidate) if cost > 10 * THRESHOLDS.explained else ()
         for changes in itertools.chain(proposals, estimated):
             lowest_cost = min(lowest_cost, self.get_cost(candidate.change(changes)))
@@ -514,6 +513,7 @@ class Search:
         effects = [self._compute_features(other)[:, self._columns] - plain for other in changed]
         design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
         goal = self._values - self._values.mean(0)
+        # The fit is goal = scale * plain + sum(share * effect), and an effect belongs to a step of `Option.step`.
         scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
         return {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(values, shares, strict=True)}
 

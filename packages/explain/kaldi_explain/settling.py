@@ -471,11 +471,12 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
         quiet_rows[row_slice] = unexplained_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
     padding, is_padding = _find_padding(unexplained_rows & ~quiet_rows)
     # Columns that depend on the audio are left out of a comparison only if resamplers differ in them.
-    informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
-    quiet_columns = ~compared_columns & informative & is_resampled
+    is_informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
+    quiet_columns = ~compared_columns & is_informative & is_resampled
     is_constant = np.ptp(mapped[compared_rows], axis=0) == 0
     ignored = quiet_rows[row_slice][:, None] | quiet_columns | (~compared_columns & is_constant)
-    first_column, (features, slope, offset) = find_first_column(sheet), _map_whole_recording(settled)
+    features, slope, offset = _map_whole_recording(settled)
+    first_column = find_first_column(sheet)
     comparison = Comparison(
         settled.target, features, shift=settled.frame, slope=slope, offset=offset, tolerance=tolerance,
         step=sheet.step, ignored=ignored, padding=is_padding[row_slice], first_frame=settled.row,

@@ -204,9 +204,8 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
     if recording.dtype == np.int16:
         mistakes.append(change("the bytes of samples swapped", lambda: source.samples.astype(np.int16).byteswap()))
     if len(recording) == 2:
-        mistakes.append(
-            change("the samples of both channels taken as one", lambda: recording.T.ravel(), length=2 * length)
-        )
+        words = "the samples of both channels taken as one"
+        mistakes.append(change(words, lambda: recording.T.ravel(), length=2 * length))
     return mistakes
 
 
