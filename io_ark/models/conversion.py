@@ -96,7 +96,7 @@ class AlignmentConverter:
             Transition-ids (new frames,) of the new model. None if a phone is incomplete or frames are too few.
 
         Raises:
-            FormatError: the models, the tree and the alignment are inconsistent.
+            FormatError: the alignment does not fit the old model, or a phone does not fit the map, tree or new model.
         """
         result = self.convert_many(ids, [0, np.size(ids)])
         return None if result.is_truncated[0] or result.is_short[0] else result.ids
@@ -112,7 +112,7 @@ class AlignmentConverter:
             The converted alignments, concatenated in the same order, and masks of the alignments without a result.
 
         Raises:
-            FormatError: the models, the tree and an alignment are inconsistent.
+            FormatError: an alignment does not fit the old model, or a phone does not fit the map, tree or new model.
         """
         frames = AlignedFrames.from_ids(self.old, ids, bounds)
         segments = split_frames(self.old, frames)
@@ -142,7 +142,7 @@ class AlignmentConverter:
         return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(is_usable), is_short)
 
     def _map_phones(self, phones: Integers) -> Integers:
-        """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
+        """Return the new phone of each old phone, (phones,). Raise FormatError if the phone map lacks an old phone."""
         if self.phone_map is None:
             return phones
         distinct_phones, indices = np.unique(phones, return_inverse=True)

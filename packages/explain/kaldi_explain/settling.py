@@ -69,7 +69,7 @@ class Settled:
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the unexplained share of the variance, averaged over the compared columns that vary.
+        """Return the root of the mean unexplained share of the variance of the compared columns that vary.
 
         Values outside the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
@@ -357,8 +357,8 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
     If the slope is near one of ``SLOPES``, return this known slope, and the offset that fits it.
     """
     slope, offset = fits.fit_line(x, y)
-    known = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
-    return (known, float(np.median(y - known * x))) if known else (slope, offset)
+    known_slope = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
+    return (known_slope, float(np.median(y - known_slope * x))) if known_slope else (slope, offset)
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
@@ -439,7 +439,7 @@ def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_maximum(values: Doubles) -> Doubles:
-    """Return the maximum of the 3 by 3 cells around each cell of ``values`` (frames, columns). Blocks wrap at edges."""
+    """Return the maximum of the 3 by 3 cells around each cell of ``values`` (frames, columns). Edges wrap around."""
     for axis in (0, 1):
         values = np.maximum(values, np.maximum(np.roll(values, 1, axis), np.roll(values, -1, axis)))
     return values
@@ -500,11 +500,11 @@ def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
 def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
     """Return the features (frames, columns) of the whole recording, mapped to the scale of the array.
 
-    Also return the slope and the offset (columns,) of the map. The result is equal to the fitted features in the rows
-    of the array. If rounding explains the differences, it is equal to the array in all compared cells.
+    Also return the slope and the offset (columns,) of the map. In the rows of the array, the features are equal to the
+    fitted features. If rounding explains the differences, they are equal to the array in all compared cells.
     """
     mapped, rows = settled.fit.mapped, slice(settled.frame, settled.frame + len(settled.fit.mapped))
-    is_inside = (mapped > mapped.min()) & (mapped < mapped.max())
+    is_inside = (mapped > mapped.min()) & (mapped < mapped.max())  # Other cells may be clipped.
     slope, offset = fits.fit_line(settled.features[rows], mapped, is_inside | ~is_inside.any(0))
     features: Doubles = slope * settled.features + offset
     features[rows] = mapped
@@ -514,7 +514,7 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first feature column: 0 if an arrangement such as deltas makes all columns."""
+    """Return the index of the array's first feature column, or 0 if an arrangement such as deltas makes all columns."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
