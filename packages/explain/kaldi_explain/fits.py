@@ -281,7 +281,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
     points = next((2**n for n in exponents if abs(natural_offset - n * math.log(2)) < ZERO_OFFSET), 0)
     meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
     if not meaning and ZERO_OFFSET < natural_offset < MAX_SCALE_OFFSET:
-        # The energy is a sum of squares of samples, so the factor of the samples is its root.
+        # Energies are proportional to the square of the samples, so the exponent is halved.
         meaning = f"(of log energies: samples times {math.exp(offset / abs(slope) / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 

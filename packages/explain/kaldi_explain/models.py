@@ -126,7 +126,7 @@ class FeatureModel:
 
     @functools.cached_property
     def fft_points(self) -> int:
-        """Number of FFT points: :attr:`points` or, if this is 0, :attr:`size`, by default rounded up to a power of two."""
+        """Number of FFT points: :attr:`points` or, if 0, :attr:`size`, by default rounded up to a power of two."""
         power_of_two = 1 << (self.size - 1).bit_length()  # Smallest power of two that is at least `size`.
         return self.points or (power_of_two if self.get("round_to_power_of_two") else self.size)
 

@@ -58,7 +58,7 @@ def make_mel_filters(
 
     The nonzero weights are listed filter by filter. Return the FFT bin (n,) of each weight, the weights (n,), and the
     index (filter_count,) of each filter's first weight. A filter without an FFT bin has one weight of zero. Raise
-    OptionError if the edges are not in ascending order, below 0 or above the Nyquist frequency (by more than
+    OptionError if ``low`` is below 0 or not below ``high``, if ``high`` is above the Nyquist frequency (by more than
     ``EDGE_TOLERANCE_HZ``, except for Kaldi's filters), or if Kaldi refuses another option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):

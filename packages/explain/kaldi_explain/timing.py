@@ -256,7 +256,7 @@ def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Double
     spectra, squared_spectra = (np.fft.rfft(series, fft_size) for series in (bands, bands**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
-        """Return at each lag the sum of products of ``series`` (T,) and the bands with these Fourier transforms."""
+        """Return the sums (m, lags) of products of ``series`` (T,) and the bands with these Fourier transforms."""
         return np.fft.irfft(transforms * np.fft.rfft(series, fft_size).conj(), fft_size)[..., lags]
 
     mask = rows.astype(np.float64)
