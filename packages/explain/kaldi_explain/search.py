@@ -631,7 +631,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 
 
 def _list_level_changes(candidate: Candidate) -> Iterator[Changes]:
-    """Yield changes of floors, of numbers added to energies or power, and of ranges in dB. They depend on the scale."""
+    """Yield changes of floors, of numbers added to energies or power, and of ranges in dB, for one sample scale."""
     if candidate.get("use_power") is False:  # Code that computes magnitudes may add 1e-9 to the power.
         yield from ({"root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
     yield from ({"floor": floor} for floor in list_values("floor"))
