@@ -54,6 +54,11 @@ class AcousticModel:
     Attributes:
         transitions: transition model.
         densities: Gaussian mixtures of the pdfs, neural network, or None if the file has only a transition model.
+
+    >>> from io_ark.models import AcousticModel, HmmState, HmmTopology, TransitionModel
+    >>> topology = HmmTopology.of({1: (HmmState(0, 0, ((0, 0.5), (1, 0.5))), HmmState())})
+    >>> AcousticModel(TransitionModel.of(topology, [(1, 0, 0, 0)]), densities=None).transitions
+    TransitionModel(num_transition_ids=2, num_pdfs=1)
     """
 
     transitions: TransitionModel

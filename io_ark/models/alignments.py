@@ -20,13 +20,13 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Segments(NamedTuple):
-    """Phones of concatenated alignments.
+    """Phones of concatenated alignments, the result of :func:`split_to_phones`.
 
     Attributes:
-        bounds: (phones + 1,) int64: first frame of each phone, and the total number of frames.
-        phones: (phones,) int32: the phones of all alignments.
-        counts: (alignments,) int64: number of phones of each alignment.
-        complete: (alignments,) bool: True if every phone passes from the first to the final state of its HMM.
+        bounds: first frame of each phone, and then the number of frames, int64 (phones + 1,).
+        phones: the phones of all alignments, int32 (phones,).
+        counts: number of phones of each alignment, int64 (alignments,).
+        complete: mask (alignments,) of alignments in which every phone passes from the first to the final state.
     """
 
     bounds: Indices
@@ -36,12 +36,12 @@ class Segments(NamedTuple):
 
     @property
     def lengths(self) -> Indices:
-        """Number of frames of each phone, (phones,)."""
+        """Number of frames (phones,) of each phone."""
         return np.diff(self.bounds)
 
     @property
     def owners(self) -> Indices:
-        """Index of the alignment that each phone belongs to, (phones,)."""
+        """Index (phones,) of the alignment that each phone belongs to."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
@@ -52,12 +52,11 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
 
     Args:
         model: transition model of the alignments.
-        ids: (frames,): transition-ids of one or more concatenated alignments.
-        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. None for a single
-            alignment.
+        ids: transition-ids (frames,) of one or more concatenated alignments.
+        bounds: first frame of each alignment, and then the number of frames, (alignments + 1,). None for one alignment.
 
     Returns:
-        (alignments,): True for reordered alignments, False for other alignments and if the order cannot be inferred.
+        Mask (alignments,) of reordered alignments. False for an alignment whose order cannot be inferred.
 
     Raises:
         FormatError: an integer is not a transition-id, or the first change of state next to a self-loop is between two
@@ -76,12 +75,12 @@ class AlignedFrames(NamedTuple):
     """Frames of concatenated alignments.
 
     Attributes:
-        ids: (frames,): transition-ids.
-        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames.
-        states: (frames,): transition-states.
-        loops: (frames,): True for self-loops.
+        ids: transition-ids (frames,).
+        bounds: first frame of each alignment, and then the number of frames, (alignments + 1,).
+        states: transition-states (frames,).
+        loops: mask (frames,) of self-loops.
         steps: indices of the frames that are followed by a different state of the same alignment.
-        reordered: (alignments,): see :func:`is_reordered`.
+        reordered: mask (alignments,) of reordered alignments (:func:`is_reordered`).
     """
 
     ids: Indices
@@ -105,7 +104,7 @@ class AlignedFrames(NamedTuple):
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Return the result of :func:`is_reordered`, (alignments,), from arrays of :class:`AlignedFrames`.
+    """Return the mask (alignments,) of :func:`is_reordered` from arrays of :class:`AlignedFrames`.
 
     The first change of state next to a self-loop determines the order: the alignment is reordered if the self-loop
     precedes the change. Raise FormatError if self-loops are on both sides of this change. Without such a change, the
@@ -130,9 +129,8 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
 
     Args:
         model: transition model of the alignments.
-        ids: (frames,): transition-ids of one or more concatenated alignments.
-        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. None for a single
-            alignment.
+        ids: transition-ids (frames,) of one or more concatenated alignments.
+        bounds: first frame of each alignment, and then the number of frames, (alignments + 1,). None for one alignment.
 
     Returns:
         The phones of all alignments and their frames.
@@ -176,7 +174,7 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
 
 
 def _find_final_ends(model: TransitionModel, frames: AlignedFrames) -> Indices:
-    """Return the first frame after each phone that has a transition to the final state of its HMM, (phones,).
+    """Return the first frame (phones,) after each phone that has a transition to the final state of its HMM.
 
     The phone ends after this transition or, in a reordered alignment, after the self-loops that follow the transition.
     Raise FormatError if a phone is followed by a self-loop of a different state.

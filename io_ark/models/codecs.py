@@ -52,7 +52,7 @@ class HmmTopologyCodec(Codec[HmmTopology]):
 
 
 def _read_binary_topology(source: Source) -> HmmTopology:
-    """Read a topology in binary, after its opening token. A count of -1 marks the topology of a chain model."""
+    """Read a topology in binary, after its opening token. In a chain model, -1 precedes the number of HMMs."""
     phones = tuple(_integers.read_body(source, True).tolist())
     entry_of = tuple(_integers.read_body(source, True).tolist())
     count = read_int32(source, True)
@@ -96,7 +96,7 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _read_text_topology(source: Source) -> HmmTopology:
-    """Read a topology in text, after its opening token, including its closing token, which may be missing."""
+    """Read a topology in text, from its first entry to its closing token or, as in Kaldi, to the end of the file."""
     entry_of: dict[int, int] = {}
     entries: list[TopologyEntry] = []
     while True:
@@ -132,7 +132,7 @@ def _read_phones(source: Source) -> list[int]:
 
 
 def _read_text_entry(source: Source) -> TopologyEntry:
-    """Read the states of an HMM in text, which must be numbered from 0."""
+    """Read the states of an HMM in text. The states must be numbered from 0."""
     states: list[HmmState] = []
     while expect_token(source, False, b"<State>", b"</TopologyEntry>") == b"<State>":
         start = source.tell()
@@ -272,9 +272,7 @@ class _OpenNode:
     """
 
     def __init__(self, key: int, values: tuple[int, ...] | None, count: int) -> None:
-        self.key = key
-        self.values = values
-        self.count = count
+        self.key, self.values, self.count = key, values, count
         self.children: list[EventMap | None] = []
 
     def close(self, source: Source, binary: bool) -> EventMap:

@@ -22,14 +22,14 @@ from io_ark.models.tree import ContextDependency
 
 
 class Converted(NamedTuple):
-    """Converted alignments.
+    """Converted alignments, the result of :meth:`AlignmentConverter.convert_many`.
 
     Attributes:
-        ids: (frames,): transition-ids of the concatenated alignments.
-        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. An alignment that
-            could not be converted has no frames.
-        is_truncated: (alignments,): True for alignments with a phone that lacks the first or final state of its HMM.
-        is_short: (alignments,): True for alignments with too few frames for their phones.
+        ids: transition-ids (frames,) of the concatenated alignments.
+        bounds: first frame of each alignment, and then the number of frames, (alignments + 1,). An alignment that could
+            not be converted has no frames.
+        is_truncated: mask (alignments,) of alignments with a phone that lacks the first or final state of its HMM.
+        is_short: mask (alignments,) of alignments with too few frames for their phones.
     """
 
     ids: Integers
@@ -80,10 +80,8 @@ class AlignmentConverter:
         random: Random | None = None,
     ) -> None:
         self.old, self.new, self.tree = old, new, tree
-        self.subsampling = subsampling
-        self.repeat_frames = repeat_frames
-        self.reorder = reorder
-        self.phone_map = phone_map
+        self.subsampling, self.repeat_frames = subsampling, repeat_frames
+        self.reorder, self.phone_map = reorder, phone_map
         self.random = random or Random(0)
         self._paths = _RandomPaths(new.topology, self.random)
         self._has_warned = False
@@ -92,13 +90,13 @@ class AlignmentConverter:
         """Convert an alignment.
 
         Args:
-            ids: (frames,): transition-ids of the old model.
+            ids: transition-ids (frames,) of the old model.
 
         Returns:
-            Transition-ids of the new model, (new frames,). None if a phone is incomplete or frames are too few.
+            Transition-ids (new frames,) of the new model. None if a phone is incomplete or frames are too few.
 
         Raises:
-            FormatError: the models, the tree and the alignment are inconsistent.
+            FormatError: the alignment does not fit the old model, or a phone does not fit the map, tree or new model.
         """
         result = self.convert_many(ids, [0, np.size(ids)])
         return None if result.is_truncated[0] or result.is_short[0] else result.ids
@@ -107,14 +105,14 @@ class AlignmentConverter:
         """Convert concatenated alignments.
 
         Args:
-            ids: (frames,): transition-ids of the old model.
-            bounds: (alignments + 1,): first frame of each alignment, and the total number of frames.
+            ids: transition-ids (frames,) of the old model.
+            bounds: first frame of each alignment, and then the number of frames, (alignments + 1,).
 
         Returns:
             The converted alignments, concatenated in the same order, and masks of the alignments without a result.
 
         Raises:
-            FormatError: the models, the tree and an alignment are inconsistent.
+            FormatError: an alignment does not fit the old model, or a phone does not fit the map, tree or new model.
         """
         frames = AlignedFrames.from_ids(self.old, ids, bounds)
         segments = split_frames(self.old, frames)
@@ -136,7 +134,7 @@ class AlignmentConverter:
         return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
     def _convert_usable_alignments(self, frames: AlignedFrames, is_usable: Mask) -> Converted:
-        """Convert only the alignments in the mask ``is_usable``. Others get no frames, and False in both masks."""
+        """Convert only the alignments in ``is_usable``. Other alignments get no frames, and False in the masks."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(is_usable, sizes)], np.cumsum([0, *sizes[is_usable]]))
         lengths, is_short = np.zeros_like(sizes), np.zeros_like(is_usable)
@@ -144,7 +142,7 @@ class AlignmentConverter:
         return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(is_usable), is_short)
 
     def _map_phones(self, phones: Integers) -> Integers:
-        """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
+        """Return the new phone of each old phone, (phones,). Raise FormatError if the phone map lacks an old phone."""
         if self.phone_map is None:
             return phones
         distinct_phones, indices = np.unique(phones, return_inverse=True)
@@ -205,7 +203,7 @@ class AlignmentConverter:
         return result
 
     def _find_changed_topologies(self, old_phones: Integers, new_phones: Integers) -> Mask:
-        """Return True for each phone whose old and new HMM differ, (phones,). Warn only about the first difference."""
+        """Return the mask (phones,) of phones whose old and new HMMs differ. Warn only about the first difference."""
         # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
         pairs, indices = np.unique(old_phones.astype(np.int64) << 32 | new_phones, return_inverse=True)
         is_changed = [
@@ -217,7 +215,7 @@ class AlignmentConverter:
         return np.array(is_changed, bool)[indices]
 
     def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
-        """Return the first transition-id of each HMM state of each phone in its context: (phones, states).
+        """Return the first transition-id (phones, states) of each HMM state of each phone in its context.
 
         ``owners`` (phones,) has the index of the alignment of each phone. Contexts do not cross the ends of alignments.
         Raise FormatError if the topology lacks a phone, the tree has no pdf for a phone, or the model lacks a state.
@@ -233,7 +231,7 @@ class AlignmentConverter:
         return first_ids
 
     def _find_first_ids_of_windows(self, windows: Integers) -> Integers:
-        """Return the first transition-id of each HMM state of each window's central phone: (windows, states).
+        """Return the first transition-id (windows, states) of each HMM state of each window's central phone.
 
         States that emit no frames, and states that an HMM lacks, have 0.
         """
@@ -253,7 +251,7 @@ class AlignmentConverter:
         return result
 
     def _find_pdfs(self, windows: Integers, pdf_class: int) -> Indices:
-        """Return the pdf of each window for a pdf-class. Raise FormatError if the tree has no pdf for a window."""
+        """Return the pdf (windows,) of each window for a pdf-class. Raise FormatError if a window has no pdf."""
         pdfs: Indices = self.tree.pdfs(windows, np.full(len(windows), pdf_class))
         if (pdfs < 0).any():
             window = windows[pdfs < 0][0].tolist()
@@ -262,7 +260,7 @@ class AlignmentConverter:
 
 
 def _number_windows(windows: Integers) -> Indices:
-    """Return an integer for each of ``windows`` (windows, width). Integers are equal only if the windows are equal."""
+    """Return an integer for each of ``windows`` (windows, width). Only equal windows have equal integers."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
         if codes.max(initial=0) >= 1 << 31:  # Renumber the codes, so that the next product cannot overflow.
@@ -305,7 +303,7 @@ def _count_frames_between(lengths: Sequence[int], i: int, j: int) -> int:
 def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
     """Interleave versions of each alignment: the first frames of all versions, then their second frames, and so on.
 
-    A version has the transition-ids of all alignments, and ``sizes`` has their numbers of frames in each version.
+    A version has the transition-ids (frames,) of all alignments, and ``sizes`` has their frame counts (alignments,).
     """
     if len(versions) == 1:
         return versions[0]
@@ -351,7 +349,7 @@ class _RandomPaths:
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
-        """Return a random path of ``length`` frames through the HMM of a phone. Raise FormatError if there is none.
+        """Return a random path of ``length`` frames through a phone's HMM. Raise FormatError if no such path exists.
 
         The path has a pair for each frame: the number of the HMM state, and the index of the transition in the state.
         """

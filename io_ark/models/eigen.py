@@ -30,8 +30,7 @@ def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
         matrix: symmetric matrix (dim, dim).
 
     Returns:
-        values: (dim,): eigenvalues.
-        vectors: (dim, dim): one eigenvector in each column, in the order of the eigenvalues.
+        The eigenvalues (dim,), and a matrix (dim, dim) with one eigenvector in each column, in the same order.
 
     Raises:
         FormatError: the matrix contains NaN or infinities, or the algorithm does not converge.
@@ -69,7 +68,7 @@ def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]
 
 
 def _compute_reflection(row: Float64) -> tuple[Float64, float]:
-    """Return ``reflector`` and ``factor`` of a Householder reflection of the vector ``row``.
+    """Return ``reflector`` (n,) and ``factor`` of a Householder reflection of the vector ``row`` (n,).
 
     The reflection ``I - factor * outer(reflector, reflector)`` sets all elements of ``row`` except the last to 0. The
     factor is 0 if these elements are 0 already.

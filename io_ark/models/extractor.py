@@ -29,11 +29,11 @@ class IvectorExtractor:
     """I-vector extractor. For an i-vector ``w``, the means of the Gaussians are ``projections @ w``.
 
     Attributes:
-        weights: (Gaussians,): weights of the UBM (Kaldi: ``w_vec``), or (0,) if the weights depend on the i-vector.
-        weight_projections: (Gaussians, i-vector dim): maps an i-vector to unnormalized log-weights (Kaldi: ``w``), or
-            (0, 0) if the weights do not depend on the i-vector.
-        projections: (Gaussians, feature dim, i-vector dim): maps an i-vector to means (Kaldi: ``M``).
-        precisions: (Gaussians, feature dim, feature dim): inverse covariances (Kaldi: ``SigmaInv``).
+        weights: weights (Gaussians,) of the UBM (Kaldi: ``w_vec``), or (0,) if the weights depend on the i-vector.
+        weight_projections: matrix (Gaussians, i-vector dim) that maps an i-vector to unnormalized log-weights (Kaldi:
+            ``w``), or (0, 0) if the weights do not depend on the i-vector.
+        projections: matrices (Gaussians, feature dim, i-vector dim) that map an i-vector to means (Kaldi: ``M``).
+        precisions: Kaldi's ``SigmaInv``, the inverse covariances (Gaussians, feature dim, feature dim).
         prior_offset: mean of the first element of i-vectors.
 
     Raises:
@@ -67,8 +67,9 @@ class IvectorExtractor:
             )
         count, dim, ivector_dim = shape
         is_fixed = np.size(self.weight_projections) == 0  # True if the weights do not depend on the i-vector.
-        set_arrays(self, np.float64, weights=(count * is_fixed,), projections=shape, precisions=(count, dim, dim),
-                   weight_projections=(0, 0) if is_fixed else (count, ivector_dim))  # fmt: skip
+        weight_shape, projection_shape = ((count,), (0, 0)) if is_fixed else ((0,), (count, ivector_dim))
+        set_arrays(self, np.float64, weights=weight_shape, weight_projections=projection_shape, projections=shape,
+                   precisions=(count, dim, dim))  # fmt: skip
 
     def __repr__(self) -> str:
         count, dim, ivector_dim = self.projections.shape

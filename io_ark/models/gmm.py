@@ -26,10 +26,10 @@ class Gmm:
     """Base class of Gaussian mixtures, with the parameters that Kaldi stores.
 
     Attributes:
-        weights: (Gaussians,): weights of the Gaussians.
-        precision_means: (Gaussians, dim): products of the inverse covariances and the means.
-        precisions: inverse covariances, of shape (Gaussians, dim) if diagonal, else (Gaussians, dim, dim).
-        gconsts: (Gaussians,): log-likelihood of each weighted Gaussian for a frame of zeros. None computes the values
+        weights: weights (Gaussians,) of the Gaussians.
+        precision_means: products (Gaussians, dim) of the inverse covariances and the means.
+        precisions: inverse covariances, (Gaussians, dim) if they are diagonal, otherwise (Gaussians, dim, dim).
+        gconsts: log-likelihood (Gaussians,) of each weighted Gaussian for a frame of zeros. None computes the values
             from the other parameters. The values of a file stay unchanged.
 
     Raises:
@@ -69,7 +69,7 @@ class Gmm:
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
     def _invert_precisions(self) -> tuple[Array, Array, Array]:
-        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
+        """Return covariances, means (Gaussians, dim), and log-determinants (Gaussians,) of precisions, in float64.
 
         Covariances have the shape of ``precisions``. Raise FormatError if a full inverse covariance is singular.
         """
@@ -111,11 +111,8 @@ class Gmm:
         """
         covariances, means, _ = self._invert_precisions()
         with np.errstate(all="ignore"):
-            return {
-                "weights": self.weights,
-                "means": means.astype(np.float32),
-                "covariances": covariances.astype(np.float32),
-            }
+            means, covariances = means.astype(np.float32), covariances.astype(np.float32)
+        return {"weights": self.weights, "means": means, "covariances": covariances}
 
 
 @register_kind("diag-gmm")

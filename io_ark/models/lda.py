@@ -26,8 +26,8 @@ class Lda:
     """LDA transform. It subtracts the mean of all vectors and keeps the directions that best separate speakers.
 
     Attributes:
-        matrix: (dim, input dim + 1): Kaldi's ``transform.mat``, which ``transform-vec`` applies. The last column is
-            the offset that subtracts the mean.
+        matrix: Kaldi's ``transform.mat`` (dim, input dim + 1), which ``transform-vec`` applies. The last column is the
+            offset that subtracts the mean.
 
     Raises:
         FormatError: the matrix does not have two dimensions, or is empty.
@@ -76,8 +76,8 @@ class Lda:
         determine the directions of their eigenvectors, in Kaldi as well.
 
         Args:
-            vectors: (vectors, input dim): i-vectors or x-vectors.
-            speakers: (vectors,): speaker of each vector, as strings or integers.
+            vectors: i-vectors or x-vectors (vectors, input dim).
+            speakers: speaker (vectors,) of each vector, as strings or integers.
             dim: number of dimensions of the transformed vectors.
             total_covariance_factor: weight of the total covariance, from 0 to 1, in the covariance that the transform
                 maps to the unit matrix. The weight of the within-speaker covariance is ``1 - total_covariance_factor``.
@@ -143,8 +143,8 @@ def _find_discriminants(covariance: Float64, between: Float64, factor: float, fl
     """Return the directions that separate speakers, from the best to the worst, as rows of a matrix (dim, dim).
 
     The directions transform ``covariance`` (dim, dim) to the unit matrix, after its eigenvalues were limited to at
-    least ``floor`` times the largest one. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the
-    weight of the total covariance in ``covariance``, is only logged. Raise FormatError for a singular ``covariance``.
+    least ``floor`` times the largest eigenvalue. ``between`` (dim, dim) is the between-speaker covariance. ``factor``,
+    the weight of the total covariance in ``covariance``, is only logged. Raise FormatError for a singular covariance.
     """
     values, vectors = compute_eigenvectors(covariance)
     min_value = floor * values[0]

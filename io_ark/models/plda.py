@@ -38,10 +38,10 @@ class Plda:
     """PLDA model. In the transformed space, vectors of a speaker are the speaker mean plus noise of unit variance.
 
     Attributes:
-        mean: (dim,): mean that is subtracted from vectors.
-        transform: (dim, dim): ``transform @ (vector - mean)`` has a unit within-speaker covariance and a diagonal
-            between-speaker covariance.
-        psi: (dim,): between-speaker variances after the transform.
+        mean: mean (dim,) that is subtracted from vectors.
+        transform: matrix (dim, dim) with which ``transform @ (vector - mean)`` has a unit within-speaker covariance and
+            a diagonal between-speaker covariance.
+        psi: between-speaker variances (dim,) after the transform.
 
     Raises:
         FormatError: the shapes are inconsistent.
@@ -81,8 +81,8 @@ class Plda:
         errors determine the directions of their eigenvectors, in Kaldi as well. Scores do not depend on the signs.
 
         Args:
-            vectors: (vectors, dim): i-vectors or x-vectors.
-            speakers: (vectors,): speaker of each vector, as strings or integers.
+            vectors: i-vectors or x-vectors (vectors, dim).
+            speakers: speaker (vectors,) of each vector, as strings or integers.
             num_em_iters: number of iterations of the EM algorithm.
 
         Raises:
@@ -109,8 +109,8 @@ class Plda:
         variance of the model, parts of the excess are added to both covariances of the model.
 
         Args:
-            vectors: (vectors, dim): vectors with the same preprocessing as the training vectors of the model.
-            mean_diff_scale: the outer product of the change of the mean, times this factor, is added to the variance.
+            vectors: vectors (vectors, dim) with the same preprocessing as the training vectors of the model.
+            mean_diff_scale: factor of the outer product of the mean's change, which is added to the variance.
             within_covar_scale: share of the excess that is added to the within-speaker covariance.
             between_covar_scale: share of the excess that is added to the between-speaker covariance.
 
@@ -179,14 +179,14 @@ class Plda:
         """Map vectors to the space of the model, in which they are compared, like Kaldi's ``Plda::TransformIvector``.
 
         Args:
-            vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
+            vectors: vectors (..., dim) with the same preprocessing as the training vectors of the model.
             num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
             normalize_length: True to scale each vector to the length that the model expects. A vector that equals
                 ``self.mean`` becomes NaN.
             simple_length_normalization: True to make ``normalize_length`` scale vectors to the length ``sqrt(dim)``.
 
         Returns:
-            (..., dim): mapped vectors. They are computed in float64, and rounded if ``vectors`` are float32.
+            Mapped vectors (..., dim). They are computed in float64, and rounded if ``vectors`` are float32.
 
         Raises:
             FormatError: the dimension of vectors or shape of ``num_utts`` is wrong, or ``num_utts`` is not positive.
@@ -214,11 +214,11 @@ class Plda:
         """Compute the factors by which the option ``normalize_length`` of :meth:`transform_vectors` scales vectors.
 
         Args:
-            mapped: (..., dim): output of :meth:`transform_vectors` with ``normalize_length=False``.
+            mapped: output (..., dim) of :meth:`transform_vectors` with ``normalize_length=False``.
             num_utts, simple_length_normalization: see :meth:`transform_vectors`.
 
         Returns:
-            (...): one factor for each vector.
+            Factor of each vector, (...).
 
         Raises:
             FormatError: a number of utterances is not positive, or ``num_utts`` is neither a number nor of shape (...).
@@ -239,17 +239,16 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Float64:
-        """Return log-likelihood ratios of all speakers and utterances, like Kaldi's ``ivector-plda-scoring``.
+        """Return log-likelihood ratios of all pairs of a speaker and an utterance, like ``ivector-plda-scoring``.
 
         Args:
-            enrolled: (speakers, dim): mean vector of the utterances of each speaker.
-            tested: (utterances, dim): vector of each utterance.
-            num_utts: number of utterances of each speaker, as a number or an array of shape (speakers,).
-            normalize_length: see :meth:`transform_vectors`.
-            simple_length_normalization: see :meth:`transform_vectors`.
+            enrolled: mean vectors (speakers, dim) of the utterances of each speaker.
+            tested: vectors (utterances, dim) of the utterances.
+            num_utts: number of utterances of each speaker, as a number or an array (speakers,).
+            normalize_length, simple_length_normalization: see :meth:`transform_vectors`.
 
         Returns:
-            (speakers, utterances): log-likelihood ratios. A positive number favors the same speaker.
+            Log-likelihood ratios (speakers, utterances). A positive number favors the same speaker.
 
         Raises:
             FormatError: the dimension of vectors or shape of ``num_utts`` is wrong, or ``num_utts`` is not positive.
@@ -262,17 +261,17 @@ class Plda:
     def log_likelihood_ratios(
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
-        """Return log-likelihood ratios of all speakers and utterances, from vectors that are mapped already.
+        """Return log-likelihood ratios of all pairs of a speaker and an utterance, from mapped vectors.
 
         The formula is from Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`score` maps the vectors first.
 
         Args:
-            enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
-            tested: (utterances, dim): vectors of utterances that :meth:`transform_vectors` has mapped.
+            enrolled: vectors (speakers, dim) of speakers that :meth:`transform_vectors` has mapped.
+            tested: vectors (utterances, dim) of utterances that :meth:`transform_vectors` has mapped.
             num_utts: number of utterances that a speaker's vector averages, as a number or an array (speakers,).
 
         Returns:
-            (speakers, utterances): log-likelihood ratios.
+            Log-likelihood ratios (speakers, utterances).
 
         Raises:
             FormatError: the shapes are inconsistent, or a number of utterances is not positive.
@@ -291,12 +290,12 @@ class Plda:
         """Return the log-likelihood ratio of each trial, from vectors that :meth:`transform_vectors` has mapped.
 
         Args:
-            enrolled: (trials, dim): mapped vector of the speaker of each trial.
-            tested: (trials, dim): mapped vector of the utterance of each trial.
+            enrolled: mapped vector of the speaker of each trial, (trials, dim).
+            tested: mapped vector of the utterance of each trial, (trials, dim).
             num_utts: number of utterances of each speaker, as a number or an array of shape (trials,).
 
         Returns:
-            (trials,): log-likelihood ratios. A positive number favors the same speaker.
+            Log-likelihood ratios (trials,). A positive number favors the same speaker.
 
         Raises:
             FormatError: the shapes are inconsistent, or a number of utterances is not positive.

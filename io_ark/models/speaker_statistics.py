@@ -76,7 +76,7 @@ class PldaStatistics:
 
     def __init__(self) -> None:
         self.num_speakers = self.num_vectors = 0
-        self._scatter = np.zeros((0, 0))  # (dim, dim): summed outer products of deviations from the speakers' means.
+        self._scatter = np.zeros((0, 0))  # Sum (dim, dim) of outer products of deviations from the speakers' means.
         self._means: dict[int, list[Float64]] = defaultdict(list)  # Maps numbers of vectors to speakers' means.
 
     @property
@@ -109,15 +109,15 @@ class PldaStatistics:
             raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
     def estimate_plda(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
-        """Return ``mean``, ``transform`` and ``psi`` of a :class:`io_ark.models.plda.Plda`.
+        """Return ``mean`` (dim,), ``transform`` (dim, dim) and ``psi`` (dim,) of :class:`io_ark.models.plda.Plda`.
 
         The model is estimated with ``num_em_iters`` iterations of the EM algorithm. ``mean`` is the mean of the
         speakers' means. Raise FormatError for too few vectors (see :meth:`check_counts`) or a singular covariance.
         """
         self.check_counts()
-        groups = {count: np.array(means) for count, means in sorted(self._means.items())}
-        mean = np.concatenate([*groups.values()]).mean(axis=0)
-        centered = {count: means - mean for count, means in groups.items()}
+        means_by_count = {count: np.array(means) for count, means in sorted(self._means.items())}
+        mean = np.concatenate([*means_by_count.values()]).mean(axis=0)
+        centered = {count: means - mean for count, means in means_by_count.items()}
         within: Float64 = np.eye(len(mean))
         between: Float64 = np.eye(len(mean))
         for iteration in range(num_em_iters):

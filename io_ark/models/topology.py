@@ -110,7 +110,7 @@ class HmmTopology:
         """Return the number of frames of the shortest path through the HMM of a phone.
 
         Raises:
-            FormatError: the topology does not have this phone.
+            FormatError: the topology does not have this phone, or no path leads to the final state of the HMM.
         """
         entry = self.entry(phone)
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
@@ -119,6 +119,8 @@ class HmmTopology:
             for state, length in zip(entry, tuple(lengths), strict=True):
                 for target, _probability in state.transitions:
                     lengths[target] = min(lengths[target], length + emits[target])
+        if lengths[-1] == float("inf"):
+            raise FormatError(f"the HMM of phone {phone} has no path to its final state: add a transition")
         return int(lengths[-1])
 
     def check(self) -> None:

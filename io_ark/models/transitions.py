@@ -76,7 +76,7 @@ class TransitionModel:
             tuples: phone, HMM state, forward pdf and self-loop pdf of each transition-state, in any order.
 
         Raises:
-            FormatError: a tuple is not a state of the topology, or there are no transitions.
+            FormatError: a tuple is not a state of the topology, a probability is above 1, or there are no transitions.
         """
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
         hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
@@ -267,9 +267,10 @@ class TransitionModel:
         return result
 
     def check(self) -> None:
-        """Raise FormatError if the states, the topology and the probabilities are inconsistent.
+        """Raise FormatError for an invalid model. A self-loop with a probability of 1 or more only causes a warning.
 
-        A self-loop with a probability of 1 or more only causes Kaldi's warning.
+        A model is invalid if it has no transitions, if its states are unsorted, repeated or not in the topology, or if
+        its log-probabilities are incomplete, positive or not finite.
         """
         count = self.num_transition_ids
         if count == 0:

@@ -124,23 +124,23 @@ class ContextDependency:
             pdf_classes: pdf-class of the central phone of each window, (windows,).
 
         Returns:
-            (windows,): pdfs, or -1 where the tree has no pdf for the phones.
+            Pdfs (windows,), or -1 where the tree has no pdf for the phones.
         """
         events = np.column_stack((windows, pdf_classes)).astype(np.int64)
         bits = int(events.max(initial=0)).bit_length()
         if bits not in self._nodes:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
-        reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
-        indices = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
+        nodes_of_events = np.full(len(events), nodes.root)  # Node or leaf (events,) of each event, as in _Nodes.
+        indices = np.flatnonzero(nodes_of_events >= 0)  # Indices of the events that have not reached a leaf.
         while len(indices):
-            node = reached[indices]
+            node = nodes_of_events[indices]
             value = events[indices, nodes.keys[node]] - nodes.firsts[node]
             is_inside = (value >= 0) & (value < nodes.sizes[node])
             child = nodes.children[np.where(is_inside, nodes.starts[node] + value, 0)]
-            reached[indices] = child = np.where(is_inside, child, nodes.otherwise[node])
+            nodes_of_events[indices] = child = np.where(is_inside, child, nodes.otherwise[node])
             indices = indices[child >= 0]
-        return -2 - reached  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
+        return -2 - nodes_of_events  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
@@ -174,11 +174,11 @@ class _Nodes(NamedTuple):
 
     Attributes:
         root: root, represented like a child.
-        keys: (nodes,): key of the node.
-        firsts: (nodes,): first value with a child in ``children``.
-        sizes: (nodes,): number of successive values with a child in ``children``.
-        starts: (nodes,): index in ``children`` of the first child of the node.
-        otherwise: (nodes,): child for all other values.
+        keys: key (nodes,) of each node.
+        firsts: first value (nodes,) with a child in ``children``.
+        sizes: number (nodes,) of successive values with a child in ``children``.
+        starts: index (nodes,) in ``children`` of the first child of each node.
+        otherwise: child (nodes,) for all other values.
         children: concatenated children of all nodes.
     """
 

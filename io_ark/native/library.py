@@ -58,8 +58,8 @@ class Library:
 
 
 def digest_interface(text: str) -> int:
-    """Return a digest (31 bits) of the text of ``signatures.txt``. setup.py computes the same digest."""
-    return zlib.crc32(text.encode()) >> 1
+    """Return a digest of the text of ``signatures.txt``. setup.py computes the same digest."""
+    return zlib.crc32(text.encode()) >> 1  # 31 bits fit the type int, which C returns.
 
 
 @functools.cache

@@ -118,7 +118,8 @@ class Structure:
         self._arrays: dict[str, Any] = {}
         if sources:
             names = [field[0] for field in self._kind._fields_]
-            values = {name: getattr(s, name) for s in reversed(sources) for name in names if hasattr(s, name)} | values
+            pairs = [(source, name) for source in reversed(sources) for name in names if hasattr(source, name)]
+            values = {name: getattr(source, name) for source, name in pairs} | values  # The first source is last.
         self.set_fields(**values)
 
     def set_fields(self, **values: Any) -> None:
@@ -148,11 +149,12 @@ class Signatures:
             text = file.read()
         self._interface = digest_interface(text)
         for line in text.splitlines():
-            name, *types = line.split()
+            name, *words = line.split()
             if name == "struct":
-                self._structures[types[0]] = types[1:]
+                structure, *fields = words
+                self._structures[structure] = fields
             else:
-                self._functions[name] = types
+                self._functions[name] = words  # Types of the result and the arguments.
 
     def library(self) -> Library:
         """Return the library. Its truth value is False if it cannot be used (see :func:`load_library`)."""
@@ -223,8 +225,8 @@ class Signatures:
         bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}
         fields = []
         for field, declared in field_types.items():
-            size = declared.partition("[")[2]
-            pointer: Any = ctypes.c_void_p * int(size[:-1]) if size else ctypes.c_void_p
+            size = declared.partition("[")[2].rstrip("]")  # "32" in "twiddle*[32]", a list of pointers.
+            pointer: Any = ctypes.c_void_p * int(size) if size else ctypes.c_void_p
             fields.append((field, pointer if "*" in declared else _NUMBERS[declared]))
         dtypes = {field: _DTYPES.get(base) for field, base in bases.items()}
         attributes = {"_kind": type(name, (ctypes.Structure,), {"_fields_": fields}), "_dtypes": dtypes}

@@ -101,11 +101,11 @@ class Candidate(FeatureModel):
     @property
     def first_sample(self) -> int:
         """Index in the audio of the first sample of frame :attr:`start`. Negative if it lies before the audio."""
-        return self.first + self.offset + self.start * self.shift
+        return self.origin + self.offset + self.start * self.shift
 
     def move_to(self, center: float) -> Candidate:
         """Return this candidate with :attr:`start` set to the frame whose middle is nearest to sample ``center``."""
-        return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
+        return self.change({"start": round((center - self.origin - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
         """Return the columns of features (frames, columns) in the order :attr:`order`, or unchanged if it is None.

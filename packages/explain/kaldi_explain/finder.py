@@ -292,7 +292,7 @@ class Finder:
             if not search.pattern or source.length < source.rate * MIN_SECONDS or self.budget.is_stage_over():
                 continue
             stride, is_mistake = search.sheet.arrangement.stride, certain is None
-            timings = search.pattern.list_timings(source, stride, parts=not is_mistake, certain=certain or 1.0)
+            timings = search.pattern.list_timings(source, stride, tries_parts=not is_mistake, certain=certain or 1.0)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
                 frame_shift_ms = 1000 * best.row_shift / source.rate / stride
@@ -577,8 +577,8 @@ def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
     for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
         framed = candidate.change(changes | {"offset": 0, "start": 0})
         # The first frame of a padded part begins before it, and its last frame ends as many samples after it.
-        first_sample = candidate.first_sample - framed.first
-        length = (frame_count - 1) * framed.shift + framed.size + 2 * framed.first
+        first_sample = candidate.first_sample - framed.origin
+        length = (frame_count - 1) * framed.shift + framed.size + 2 * framed.origin
         if first_sample >= 0 and length > 0:
             yield framed.change({"source": cut_part(candidate.source, first_sample, length)})
 

@@ -67,19 +67,19 @@ class Fit:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the absolute differences of two arrays.
+    """Return the 99.9th percentile of the absolute differences between two nonempty arrays of the same shape.
 
     Return 1/30 of the largest absolute difference instead if this is larger than the percentile. A few differences may
-    be large, because nearly silent frames have large rounding errors in single precision. ``step`` is the largest
-    rounding error of stored numbers, and is subtracted from all differences.
+    be large, because nearly silent frames have large rounding errors in single precision. Each absolute difference is
+    first reduced by ``step``, the largest rounding error of stored numbers, but not below 0.
     """
-    difference = np.maximum(np.abs(first - second).ravel() - step, 0)
-    index = round(0.999 * (len(difference) - 1))
-    return float(max(np.partition(difference, index)[index], difference.max() / THRESHOLDS.outlier))
+    differences = np.maximum(np.abs(first - second).ravel() - step, 0)
+    index = round(0.999 * (len(differences) - 1))
+    return float(max(np.partition(differences, index)[index], differences.max() / THRESHOLDS.outlier))
 
 
 def measure_distance(features: Doubles, target: Doubles) -> float:
-    """Return the distance of two arrays (frames, columns), from 0 to 1, regardless of offsets and scales of columns.
+    """Return the distance between two arrays (frames, columns), from 0 to 1. Offsets and scales of columns are ignored.
 
     In each column, a straight line is fitted to the points (feature, target), and leaves a share of the variance
     unexplained. The distance is the square root of the mean share of the columns. The share is 0 for a column that is
@@ -90,6 +90,7 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
     x, y = (array - array.mean(0) for array in (features, target))
     x_power, y_power, product = (np.einsum("ij,ij->j", a, b) for a, b in ((x, x), (y, y), (x, y)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # A line explains the square of the correlation. The two quotients avoid an overflow of their product.
         unexplained = np.clip(1 - (product / x_power) * (product / y_power), 0, 1)
     unexplained[(x_power == 0) | (y_power == 0)] = 1
     unexplained[(x_power == 0) & (y_power == 0)] = 0
@@ -100,32 +101,32 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
     """Return the limits (low, high) to which an array may have been clipped: its smallest and its largest value.
 
     Either value is a limit only if it occurs at least three times or, with ``is_rounded``, if it is the smallest or
-    largest number of an integer type. If it is not a limit, return -inf in place of low, or inf in place of high.
+    largest number of an integer type (``INTEGER_LIMITS``). Otherwise, -inf or inf replaces the low or high limit.
     """
-    low, high = float(target.min()), float(target.max())
 
-    low_is_limit, high_is_limit = (
-        np.sum(target == value) >= THRESHOLDS.limit_cells or (is_rounded and value in INTEGER_LIMITS)
-        for value in (low, high)
-    )
-    return (low if low_is_limit else -math.inf, high if high_is_limit else math.inf)
+    def is_limit(value: float) -> bool:
+        return np.sum(target == value) >= THRESHOLDS.limit_cells or (is_rounded and value in INTEGER_LIMITS)
+
+    low, high = float(target.min()), float(target.max())
+    return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
 
 
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits (low, high) that clip the features ``mapped`` by a map, such as "clipped to at least -4".
+    """Describe the limits (low, high) to which mapped features are clipped, such as "clipped to at least -4".
 
-    A limit is described if a mapped feature is beyond it by more than ``tolerance``. Return "" if no limit is.
-    ``features`` are the features before the map, in the same shape. If these are natural logarithms, a lower limit
-    80 dB below the largest mapped feature is described by this distance, because ``top_db`` of librosa sets it.
+    A limit is described only if a feature in ``mapped`` is beyond it by more than ``tolerance``. Return "" if neither
+    limit is described. ``features`` are the features before the map, in the same shape. If they are natural logarithms,
+    a lower limit 80 dB below the largest mapped feature is described as such, because librosa's ``top_db`` sets it.
     """
     (low, high), descriptions = limits, []
+    span = DB_80["span"] * math.log(10) / 10  # 80 dB as a difference of natural logarithms.
     is_below = low - mapped > tolerance
     if is_below.any():
         # Two cells show the slope of the map, which converts a distance of mapped features to natural logarithms.
         cells = [int(mapped.argmax()), int(is_below.argmax())]
         logs, values = features.ravel()[cells], mapped.ravel()[cells]
         log_distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
-        is_80_db = bool(abs(log_distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
+        is_80_db = bool(abs(log_distance - span) < THRESHOLDS.floor_error)
         descriptions.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_80_db}")
     if (mapped - high > tolerance).any():
         descriptions.append(f"at most {high:.6g}")
@@ -138,11 +139,11 @@ def find_simplest_map(
 ) -> Fit:  # fmt: skip
     """Return the simplest map from features to an array. Maps are tried from simple to complex.
 
-    The result is the first map whose residual is at most ``tolerance``. If there is none, it is the first map after
-    which fewer than 10% of the values differ by more than rounding and the tolerance, or else the first map whose
-    residual is at most 25% above the smallest. Maps with numbers for each column are not accepted after a map with
-    fewer than 10% different values. Mapped features are clipped to the limits to which the array may have been clipped
-    (:func:`find_limits`).
+    The result is the first map whose residual is at most ``tolerance``. If no residual is that small, the result is the
+    first map after which fewer than 10% of the values differ by more than ``tolerance + step``. If there is no such map
+    either, it is the first map whose residual is at most 25% above the smallest residual. Maps with numbers for each
+    column are not accepted after a map with fewer than 10% different values. Mapped features are clipped to the limits
+    to which the array may have been clipped (:func:`find_limits`).
 
     Args:
         features, target: the features and the array, both (frames, columns).
@@ -179,9 +180,8 @@ def _list_maps(
 ) -> Iterator[Map]:  # fmt: skip
     """Yield the maps that may convert features to the array ``target``, roughly from simple to complex.
 
-    Straight lines are fitted to the compared cells whose ``target`` is strictly between the ``limits`` (low, high). If
-    an array or a column has no such cell, its line is fitted to all its compared cells. :func:`find_simplest_map`
-    describes the other arguments.
+    Straight lines are fitted to the compared cells with a ``target`` strictly between the ``limits`` (low, high), or to
+    all compared cells of an array or column without such a cell. See :func:`find_simplest_map` for other arguments.
     """
     yield "", features, 0
     normalizations = [map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)]
@@ -207,10 +207,11 @@ def _list_maps(
 
 
 def _list_lines(features: Doubles, x: Doubles, y: Doubles) -> Iterator[Map]:
-    """Yield a map that adds a number to features, and maps that apply each of the ``LINES``.
+    """Yield a map that adds a number to features (frames, columns), and maps that apply each of the ``LINES``.
 
-    The number, and offsets of lines that are not fixed, are fitted to the points ``x``, ``y`` (n,). A line with a fixed
-    offset is also applied to features that are first converted from 16-bit samples to samples in -1 to 1.
+    The number, and offsets of lines that are not fixed, are fitted to features ``x`` (n,) and the array's values ``y``
+    (n,) in the same cells. A line with a fixed offset is also applied to the features that the audio would have if its
+    16-bit samples were scaled to -1 to 1.
     """
     offset = float(np.median(y - x))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
@@ -230,14 +231,14 @@ def _list_column_lines(
 ) -> Iterator[Map]:
     """Yield maps that add a fitted number to each column of features (frames, columns), or also scale each column.
 
-    Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. The numbers
-    are fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the
-    mask ``is_inside``, or in all cells of a column that has no such cell. ``columns`` are the indices of the compared
-    columns.
+    Numbers are added to the features, and to the features times each slope of ``LINES`` with a free offset. They are
+    fitted to the features ``x`` and the array ``y``, both (compared rows, compared columns), in the cells of the mask
+    ``is_inside``, or in all cells of a column without such a cell. ``columns`` are indices of the compared columns.
     """
     slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
     selected = is_inside | ~is_inside.any(0)
-    for slope, name in [(1.0, ""), *((slope, f"{name}; ") for slope, offset, name in LINES if offset is None)]:
+    scalings = [(slope, f"{name}; ") for slope, fixed_offset, name in LINES if fixed_offset is None]
+    for slope, name in [(1.0, ""), *scalings]:
         offsets[columns] = (selected * (y - slope * x)).sum(0) / selected.sum(0)
         description = f"{name}plus a number for each column (mean of a speaker or corpus)"
         yield description, slope * features + offsets, COLUMN_WORDS
@@ -257,7 +258,7 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     centered = features - sample.mean(0)
     yield f"{MEAN}{source}", centered, 1
     for ddof, name in ((0, ""), (1, " (of a sample)")):
-        if len(sample) > ddof:
+        if len(sample) > ddof:  # One frame has no deviation with ddof=1.
             deviation = np.maximum(sample.std(0, ddof=ddof), MIN_DEVIATION)
             yield f"{divided}{name} of each column{source}", centered / deviation, 1
     centered = features - sample.mean()
@@ -266,10 +267,10 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a number that was added to log energies, such as "plus 1", and the likely reason for it, if any.
+    """Describe a number ``offset`` that was added to log energies, such as "plus 1", and any likely reason for it.
 
-    The number may stand for another scale of the samples, or for power that was divided by the number of FFT points.
-    The log energies are natural logarithms times ``slope``.
+    The reason may be a different scale of the samples, or power that was divided by the number of FFT points. The log
+    energies are natural logarithms times ``slope``.
     """
     sign = "plus" if offset > 0 else "minus"
     for factor, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
@@ -280,6 +281,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
     points = next((2**n for n in exponents if abs(natural_offset - n * math.log(2)) < ZERO_OFFSET), 0)
     meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
     if not meaning and ZERO_OFFSET < natural_offset < MAX_SCALE_OFFSET:
+        # Energies are proportional to the square of the samples, so the exponent is halved.
         meaning = f"(of log energies: samples times {math.exp(offset / abs(slope) / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 
@@ -299,17 +301,17 @@ def fit_line(x: Doubles, y: Doubles, selected: npt.NDArray[np.bool_] | None = No
 
 
 def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the frames of both arrays that overlap if frame ``i`` of ``target`` is ``features[i + shift]``."""
+    """Return the overlapping frames of two arrays (frames, columns). ``target[i]`` matches ``features[i + shift]``."""
     features, target = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(features), len(target))
     return features[:count], target[:count]
 
 
 def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0, max_deviation: int = 4) -> int:
-    """Return the ``shift`` at which ``features[i + shift]`` and ``target[i]`` agree best for all overlapping frames.
+    """Return the ``shift`` in frames at which ``features[i + shift]`` and ``target[i]`` have the smallest distance.
 
-    The shift differs from ``expected_shift`` by at most ``max_deviation``. If several shifts are equally good,
-    return the nearest to ``expected_shift``.
+    The distance (:func:`measure_distance`) is computed from the overlapping frames of the two arrays (frames, columns).
+    Try shifts up to ``max_deviation`` frames from ``expected_shift``, and choose the nearest of several best shifts.
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
@@ -322,13 +324,13 @@ def find_best_shift(features: Doubles, target: Doubles, expected_shift: int = 0,
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe ``counts`` of additional frames at the "start" and the "end". Negative counts are missing frames."""
+    """Describe how many additional frames an array has at its "start" and "end". Negative counts are missing frames."""
     return [f"{abs(count)} frame{'s' * (abs(count) > 1)} {'too many' if count > 0 else 'left out'} at the {where}"
             for where, count in counts.items() if count]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlations (target columns, feature columns) of all pairs of columns: 0 for a constant column."""
+    """Return correlations (target columns, feature columns) of the columns of two arrays, or 0 for constant columns."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         norms = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
@@ -336,9 +338,10 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return, for each column of ``target``, the index of the column of ``features`` from which it was made.
+    """Return, for each column of ``target``, the index of the column of ``features`` from which it was computed.
 
-    A positive scale and an offset convert one to the other. Return None if a column of ``target`` has no such column.
+    Both arrays have the shape (frames, columns). A positive scale and an offset convert a column of ``features`` to its
+    column of ``target``. Return None if a column of ``target`` cannot be computed from any column of ``features``.
     """
     correlations = compute_correlations(features, target)
     best = correlations.argmax(1)
@@ -347,7 +350,10 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe columns by their indices ``order``, such as "columns 1 to 8 only". Return "" for all in order."""
+    """Describe a selection from ``column_count`` columns, such as "columns 1 to 8 only".
+
+    ``order`` holds the indices of the selected columns. Return "" if all columns are selected in ascending order.
+    """
     order, all_columns = list(order), list(range(column_count))
     span = f"columns {order[0]} to {order[-1]}" if len(order) > 1 else f"column {order[0]}"
     orders = {

@@ -39,7 +39,7 @@ def _is_numeric(array: Array) -> bool:
 
 @dataclass(frozen=True)
 class Vector:
-    """Test vector of the kit: an input, all options, and Kaldi's output.
+    """Test vector of the conformance kit: an input, all options, and Kaldi's output.
 
     Attributes:
         id: name of the vector, such as "3-0017".
@@ -47,9 +47,15 @@ class Vector:
         options: the name of Kaldi's program under the key "program", and the values of all its options.
         file: path of the wave file with the audio. None if the input is not audio.
         given: the input: int16 audio (T,), an array, or the bytes of an archive as uint8.
-        expected: Kaldi's output.
+        expected: Kaldi's output, such as features (frames, dim).
         rounding: largest difference between Kaldi's output and a computation in double precision.
         title: title of the level.
+
+    >>> import numpy as np
+    >>> from kaldi_explain.grading import Vector
+    >>> vector = Vector("1-0000", 1, {"program": "compute-fbank-feats"}, None, np.zeros(8, np.int16), np.eye(2))
+    >>> vector.grade(np.eye(2) + 0.5)
+    ('wrong', 'the largest error is 0.5, at [0, 0]')
     """
 
     id: str
@@ -77,10 +83,9 @@ class Vector:
 
         Returns:
             The grade, and a description of the error of a wrong result, or "". The grade is "bits" if the numbers equal
-            ``expected`` (after conversion to its type, if it is a float type), "1e-5" for errors of at most 1e-5,
-            "1e-3" for errors of at most :attr:`tolerance`, and "wrong" for other results. An error is divided by the
-            expected magnitude if this is above 1. Integers are graded only "bits" or "wrong". NaN equals NaN, and two
-            empty arrays are equal.
+            ``expected`` (after conversion to its type if that is a float type), "1e-5" for errors up to 1e-5, "1e-3"
+            for errors up to :attr:`tolerance`, and otherwise "wrong". An error is divided by the expected magnitude if
+            this is above 1. Integers are only "bits" or "wrong". NaN equals NaN, and empty arrays are equal.
         """
         array, expected = np.asarray(result), self.expected
         if not _is_numeric(array):
@@ -163,7 +168,10 @@ class Scorecard:
         return counts
 
     def __str__(self) -> str:
-        """Return the table of :meth:`counts`, followed by lines for causes, failures and unsupported vectors."""
+        """Return the table of :meth:`counts`, and then lines for causes, results that are not numeric, and failures.
+
+        If no vector is supported, and all reasons are known, the last line is the reason for the first vector.
+        """
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
         titles = {result.vector.level: result.vector.title for result in self.results}
         for level, counts in sorted(self.counts().items()):
@@ -184,8 +192,8 @@ class Scorecard:
     def as_json(self) -> str:
         """Return the scorecard as a JSON object with ``passed``, ``levels``, ``causes`` and ``vectors``.
 
-        ``levels`` is the result of :meth:`counts`. ``vectors`` maps the ids of wrong and failed vectors to objects with
-        ``grade`` and ``why``.
+        ``levels`` is the result of :meth:`counts`. ``causes`` lists objects with a ``name`` and the ids of ``vectors``.
+        ``vectors`` maps the ids of wrong and failed vectors to objects with ``grade`` and ``why``.
         """
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
@@ -227,7 +235,7 @@ def conform(
     ...     if options["program"] != "compute-fbank-feats":
     ...         raise NotImplementedError
     ...     return Fbank(dither=0.0, sample_frequency=options["sample_frequency"])(samples)
-    >>> print(conform(fbank, level=1))  # doctest: +SKIP
+    >>> print(conform(fbank, level=1))
     level                           vectors   bits   1e-5   1e-3  wrong failed not supported
     1 defaults of fbank                  16     16      0      0      0      0             0
     """
@@ -235,7 +243,7 @@ def conform(
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
-    """Return the scorecard of results. With ``explain``, search for the causes of wrong results that are numeric."""
+    """Return the scorecard of ``results``. With ``explain``, also search for the causes of numeric wrong results."""
     wrong_results = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results
@@ -254,8 +262,7 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
     """Call an implementation with the input and the options of a vector, and grade the array that it returns.
 
-    The grade is "not supported" if the implementation raises NotImplementedError, and "failed" if it raises any other
-    exception or calls ``sys.exit``.
+    The grade is "not supported" after NotImplementedError, and "failed" after any other exception or ``sys.exit``.
     """
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
@@ -280,7 +287,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
         FeatureError: the kit is not found, or is damaged.
 
     >>> from kaldi_explain.grading import vectors
-    >>> vectors(1)[0].expected.shape  # doctest: +SKIP
+    >>> vectors(1)[0].expected.shape
     (28, 23)
     """
     levels = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)

@@ -70,16 +70,16 @@ class FeatureModel:
     dithered: bool = False  # True for the noise of the first utterance of a run of Kaldi's programs.
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
-        """Return this model with the new values ``changes`` of options and attributes, by name.
+        """Return a copy of this model with ``changes``, which maps names of options and attributes to new values.
 
         Paddings and ``snip_edges=False`` exclude each other. A new padding other than "" therefore sets ``snip_edges``
-        to True, and a new ``snip_edges`` sets the padding to "", unless ``changes`` contain both.
+        to True, and a new ``snip_edges`` sets the padding to "", unless ``changes`` contains both.
         """
-        implied = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
-        names = self.__dataclass_fields__
-        attributes, options = dict[str, Any](), dict(self.options)
-        for name, value in (implied | {**changes}).items():
-            (attributes if name in names else options)[name] = value
+        implied: dict[str, Any] = {"snip_edges": True} if changes.get("padding") else {}
+        implied = {"padding": ""} if "snip_edges" in changes else implied
+        changes, names = {**implied, **changes}, self.__dataclass_fields__  # Attributes are fields.
+        attributes = {name: value for name, value in changes.items() if name in names}
+        options = self.options | {name: value for name, value in changes.items() if name not in names}
         options = {name: value for name, value in options.items() if value != self.get_default(name)}
         return dataclasses.replace(self, options=options, **attributes)
 
@@ -90,7 +90,7 @@ class FeatureModel:
         return getattr(self, name) if name in self.__dataclass_fields__ else self.get_default(name)
 
     def get_default(self, name: str) -> Any:
-        """Return Kaldi's value of an option or attribute, or None for an option that the feature does not have."""
+        """Return Kaldi's default of an option or attribute, or None for an option that the feature does not have."""
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
@@ -116,36 +116,37 @@ class FeatureModel:
 
     @functools.cached_property
     def size(self) -> int:
-        """Number of samples in a frame."""
+        """Number of samples in a frame, rounded down. Kaldi stores the rate and the length in single precision."""
         return int(F32(self.rate) * 0.001 * F32(self.get("frame_length")))
 
     @functools.cached_property
     def shift(self) -> int:
-        """Number of samples from one frame to the next."""
+        """Number of samples from one frame to the next, rounded down."""
         return int(F32(self.rate) * 0.001 * F32(self.get("frame_shift")))
 
     @functools.cached_property
     def fft_points(self) -> int:
-        """Number of points of the FFT: :attr:`points`, or Kaldi's choice if this is 0."""
-        return self.points or (1 << (self.size - 1).bit_length() if self.get("round_to_power_of_two") else self.size)
+        """Number of FFT points: :attr:`points` or, if 0, :attr:`size`, by default rounded up to a power of two."""
+        power_of_two = 1 << (self.size - 1).bit_length()  # Smallest power of two that is at least `size`.
+        return self.points or (power_of_two if self.get("round_to_power_of_two") else self.size)
 
     @property
-    def first(self) -> int:
+    def origin(self) -> int:
         """Index of the first sample of the first frame. It is negative if the frame begins before the audio."""
         if self.padding or self.get("snip_edges"):
             return -count_padding(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
 
     def _cut_frames(self, audio: Floats) -> Floats:
-        """Cut audio (T,) into frames (frames, size).
+        """Cut audio (T,) into frames (frames, size). The result is empty if no frame fits into the audio.
 
         If the model has a padding, the audio must already be padded. Without a padding and without ``snip_edges``, the
         audio is first reflected at both ends, as Kaldi does.
         """
         if not self.padding and not self.get("snip_edges"):
             # Kaldi rounds the number of frames to the nearest integer, and reflects the edge samples as well.
-            frame_count, start_padding = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
-            audio = np.pad(audio, (start_padding, self.size), mode="symmetric")[max(self.first, 0) :]
+            frame_count, start_padding = (len(audio) + self.shift // 2) // self.shift, max(-self.origin, 0)
+            audio = np.pad(audio, (start_padding, self.size), mode="symmetric")[max(self.origin, 0) :]
             return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:frame_count]
         if len(audio) < self.size:
             return np.zeros((0, self.size), F32)
@@ -174,30 +175,29 @@ class FeatureModel:
         They are float32 if :attr:`is_computed_by_engine`, and otherwise float64. :attr:`scale` multiplies the samples.
 
         Raises:
-            OptionError: the audio is too short for the padding, or the shift is too long for it; the FFT is shorter
-                than a frame, or has an unsupported number of points; the edges of the filters are out of range; or
-                Kaldi refuses the options.
+            OptionError: the audio is too short or the shift too long for the padding; the FFT is shorter than a frame,
+                or has an unsupported number of points; filter edges are out of range; or Kaldi refuses the options.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
             return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.get("snip_edges"))})
         frames = self._cut_frames(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
-        blocks = [self.compute_spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
+        blocks = [self.compute_spectra(frames[start : start + THRESHOLDS.frames]) for start in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return self.finish_features(power, energies)
 
     def compute_plp(self, frames: Floats) -> Floats:
-        """Return the PLP features (frames, dim) of frames (frames, size) that :meth:`prepare_samples` has prepared."""
+        """Return PLP features (frames, dim) of frames (frames, size) of audio after :meth:`prepare_samples`."""
         # The frames are concatenated, so a shift of one frame length makes the engine cut out the same frames.
         changes = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
         return self._compute_by_engine(frames.ravel(), changes)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` are new options by name."""
+        """Compute features (frames, dim) of prepared and padded audio (T,). ``changes`` maps options to new values."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
-        if "preemphasis" in self.whole:
+        if "preemphasis" in self.whole:  # The preparation includes the steps in `whole`, so the engine skips them.
             options["preemphasis_coefficient"] = 0.0
         if "offset" in self.whole:
             options["remove_dc_offset"] = False
@@ -211,12 +211,12 @@ class FeatureModel:
         return features
 
     def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
-        """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
+        """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of frames (frames, size).
 
-        The energies are computed from the spectrum if :attr:`energy` is "spectrum", from the samples before preemphasis
-        if ``raw_energy`` is True, and otherwise from the windowed samples. :attr:`scale` is not applied. Raise
-        OptionError if the FFT is shorter than the frames, or if its number of points is odd or has a prime factor above
-        29.
+        The frames are cut from audio after :meth:`prepare_samples`. The energies are computed from the spectrum if
+        :attr:`energy` is "spectrum", from the samples before preemphasis if ``raw_energy`` is True, and otherwise from
+        the windowed samples. :attr:`scale` is not applied. Raise OptionError if the FFT is shorter than the frames, or
+        if its number of points is odd or has a prime factor above 29.
         """
         points, coefficient = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
@@ -264,8 +264,8 @@ class FeatureModel:
                 features[:, 0] = log_energy
             return features
         bins, weights, starts = make_mel_filters(
-            self.mel, self.rate, self.fft_points, self.get("num_mel_bins"), self.get("low_freq"),
-            self.get("high_freq"), self.warp, self.corner,
+            self.mel, self.rate, self.fft_points, self.get("num_mel_bins"), low=self.get("low_freq"),
+            high=self.get("high_freq"), warp=self.warp, corner=self.corner,
         )  # fmt: skip
         bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
         if self.kind != "fbank":
@@ -277,9 +277,10 @@ class FeatureModel:
         return np.hstack((features, log_energy[:, None]) if energy_is_last else (log_energy[:, None], features))
 
     def _compute_log_energy(self, energies: Doubles) -> Doubles:
-        """Raise the energies (frames,) of frames to ``energy_floor``, and return their natural logarithms.
+        """Raise energies (frames,) to a floor, and return their natural logarithms.
 
-        If :attr:`energy` is "spectrum", a :attr:`floor` other than Kaldi's replaces ``energy_floor``.
+        The floor is the larger of ``energy_floor`` and ``EPSILON``. If :attr:`energy` is "spectrum" and :attr:`floor`
+        is not ``EPSILON``, :attr:`floor` divided by the number of FFT points is used instead.
         """
         floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
@@ -288,15 +289,16 @@ class FeatureModel:
         return np.asarray(np.log(np.maximum(energies, floor)))
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies (frames, bins), with the model's floor, added number and range."""
+        """Return natural logarithms of energies (frames, bins) with :attr:`floor`, :attr:`added` and :attr:`span`."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
 
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
-        """Return cepstra (frames, num_ceps) of log mel energies ``bands`` (frames, num_mel_bins).
+        """Return cepstra (frames, num_ceps) of log mel energies ``bands`` (frames, num_mel_bins), with the lifter.
 
-        With ``use_energy``, ``log_energy`` (frames,) replaces C0. With ``htk_compat``, C0 or the energy is last.
+        The attribute :attr:`dct` selects the scale of the cepstra. With ``use_energy``, ``log_energy`` (frames,)
+        replaces C0. With ``htk_compat``, C0 or the energy is last.
         """
         count, bins = self.get("num_ceps"), self.get("num_mel_bins")
         cepstra = bands @ _make_cosines(count, bins)
@@ -328,8 +330,8 @@ def _compute_power(windowed: Doubles, points: int, rate: float, is_precise: bool
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
     [raw] = compute_list_features(plan, [windowed.astype(F32).ravel()], [1.0], _make_zero_seeds)
-    first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
-    return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
+    first_bin, last_bin, squares = raw[:, :1] ** 2, raw[:, 1:2] ** 2, raw[:, 2:] ** 2
+    return np.hstack((first_bin, squares[:, ::2] + squares[:, 1::2], last_bin)).astype(np.float64)
 
 
 @functools.lru_cache(maxsize=64)

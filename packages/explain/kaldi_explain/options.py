@@ -28,10 +28,8 @@ class Option:
         kinds: kinds of features for which a search changes the option alone, without other options.
         max_ratio: largest ratio of the new cost to the old cost for which a search takes a new value. It is smaller
             for options that explain a little of any array.
-        step: small change of the value, from which a search measures the derivative of the features. 0 if a search
-            tries only ``values``.
-        words: format of a description, or a description of each value. "" for options of Kaldi, which are described as
-            ``name=value``.
+        step: small change of the value, to measure derivatives of the features. 0 to try only ``values``.
+        words: format of a description, or a description of each value. "" for Kaldi's options (``name=value``).
     """
 
     name: str
@@ -129,5 +127,5 @@ def list_values(name: str) -> tuple[Any, ...]:
 
 
 def can_change_alone(kind: str, name: str) -> bool:
-    """Return True if a search may change the option ``name`` alone for features of ``kind``, see :data:`TABLE`."""
+    """Return True if a search may change the option ``name`` alone for features of ``kind`` (:data:`TABLE`)."""
     return name in BY_NAME and kind in BY_NAME[name].kinds

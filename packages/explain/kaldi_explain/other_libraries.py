@@ -33,15 +33,15 @@ RESPONSE_POINTS = 1 << 18  # Number of points of the FFT that gives the frequenc
 
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert frequencies f in Hz, of any shape, to Slaney's mel scale or else to ``ln(1 + f / corner)``.
+    """Convert frequencies in Hz, of any shape, to Slaney's mel scale or to ``ln(1 + hertz / corner)``.
 
-    With a ``corner`` of 700 Hz, the logarithmic scale is proportional to Kaldi's.
+    With a ``corner`` of 700 Hz, the logarithmic scale is proportional to Kaldi's scale.
     """
     return np.asarray(convert_hertz_to_slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz. This is the inverse of :func:`convert_to_mel` with the same other arguments."""
+    """Convert mel values of any shape to Hz: the inverse of :func:`convert_to_mel` with the same other arguments."""
     return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -50,16 +50,16 @@ def make_mel_filters(
     mel: str, rate: float, points: int, filter_count: int, low: float, high: float, warp: float = 1.0,
     corner: float = 700.0,
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:  # fmt: skip
-    """Return mel filters for the spectrum of an FFT of ``points`` points as a list of nonzero weights.
+    """Return ``filter_count`` mel filters for the spectrum of an FFT of ``points`` points, as a list of weights.
 
     The option ``mel`` selects the shape of the filters. ``rate`` is the sampling rate, ``low`` and ``high`` are the
     edges of the filters, and ``corner`` is the corner frequency of the mel scale, all in Hz. A ``high`` of 0 or less is
-    an offset from the Nyquist frequency. A VTLN factor ``warp`` other than 1 selects Kaldi's filters, whatever ``mel``
-    and ``corner`` are.
+    an offset from the Nyquist frequency. A VTLN factor ``warp`` other than 1 always selects Kaldi's filters.
 
-    The weights are listed filter by filter. Return the FFT bin (n,) of each weight, the weights (n,), and the index
-    (filter_count,) of each filter's first weight. A filter without an FFT bin has one weight of zero. Raise OptionError
-    if the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another option.
+    The nonzero weights are listed filter by filter. Return the FFT bin (n,) of each weight, the weights (n,), and the
+    index (filter_count,) of each filter's first weight. A filter without an FFT bin has one weight of zero. Raise
+    OptionError if ``low`` is below 0 or not below ``high``, if ``high`` is above the Nyquist frequency (by more than
+    ``EDGE_TOLERANCE_HZ``, except for Kaldi's filters), or if Kaldi refuses another option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
@@ -89,15 +89,16 @@ def _make_triangles(
     Both edges are frequencies in Hz. :func:`make_mel_filters` describes the other parameters.
     """
     is_slaney = mel in SLANEY_SCALES
-    first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
+    low_mel, high_mel = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     # Each filter rises from an edge to the next edge, and falls to the edge after that.
-    edges = convert_to_hertz(np.linspace(first, last, filter_count + 2), is_slaney, corner)
+    edges = convert_to_hertz(np.linspace(low_mel, high_mel, filter_count + 2), is_slaney, corner)
     if mel.startswith("snapped"):
+        rounding_points = points + 1 if mel == "snapped-more" else points
         # The small term keeps rounding errors from moving an edge on a bin down to the previous bin.
-        edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
+        edges = np.floor(edges * rounding_points / rate + 1e-3) * rate / points
     fft_bins = (np.arange(points // 2 + 1) * rate / points)[:, None]
     if mel == "kaldi":
-        edges, fft_bins = convert_to_mel(edges, False, corner), convert_to_mel(fft_bins, False, corner)
+        edges, fft_bins = convert_to_mel(edges, corner=corner), convert_to_mel(fft_bins, corner=corner)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     right = 2 * center - left if mel == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -106,7 +107,8 @@ def _make_triangles(
     if mel == "snapped":
         weights = np.where((fft_bins == center) & (left < right), 1, weights)
     weights = np.where((fft_bins >= left) & (fft_bins <= right) & np.isfinite(weights), weights, 0).clip(0)
-    return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
+    has_equal_areas = mel in ("slaney", "htk-area")
+    return weights * (2 / (right - left)) if has_equal_areas else weights
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
@@ -150,12 +152,11 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
-    """Return audio (T,) with samples added or removed at its ends. :func:`count_padding` describes the arguments.
+    """Return audio (T,) with samples added or removed at its ends. See :func:`count_padding` for the other arguments.
 
-    Raise OptionError if the audio is too short to be reflected. Also raise it if ``padding`` is "reflect-shift" and
-    ``shift`` is larger than ``size``.
+    Raise OptionError if the audio is too short to be reflected, or if ``shift`` exceeds ``size`` with "reflect-shift".
     """
-    if padding == "zeros":  # Zeros only complete the last frame.
+    if padding == "zeros":  # Zeros are only added to complete the last frame.
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
     start_count, end_count = count_padding(padding, size, points, shift)
     if not start_count and not end_count:
@@ -176,12 +177,13 @@ Resampler = Callable[[Floats, int, int], Any]  # Function of samples (T,), their
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
-    """Return resamplers by their descriptions. The parameters of soxr depend on ``rate`` and ``new_rate`` in Hz."""
+    """Return a dictionary from descriptions to resamplers, whose parameters may depend on both rates in Hz."""
     numerator = new_rate // math.gcd(rate, new_rate)
     # If the reduced ratio of the rates has a numerator above 16, soxr attenuates a frequency f by the share
     # factor * (f / half of the lower rate) ** power. These two numbers, and the filter of soxr, were fitted to the
     # output of soxr. The other filters have the parameters of torchaudio and SciPy.
-    loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
+    loss = (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
+    loss = loss if numerator > 16 else (0.0, 1.0)
     partial, by_kaiser = functools.partial, _resample_by_kaiser_window
     return {
         "as Kaldi and torchaudio do": resample_as_kaldi,
@@ -197,7 +199,7 @@ def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
     """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
     charge_microseconds(0.1 * (len(samples) + len(samples) * new_rate / rate))
     # The cutoff is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
-    return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
+    return resample_linearly(samples, rate, new_rate, cutoff=0.495 * min(rate, new_rate), num_zeros=6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
@@ -214,10 +216,10 @@ def _resample_by_kaiser_window(
     samples: Floats, rate: int, new_rate: int, *, cutoff: float, half_width: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip
-    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with a sinc filter in a Kaiser window, by the FFT.
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with a Kaiser-windowed sinc filter, applied by FFT.
 
     Inserting zeros between samples would repeat the spectrum of the audio in images. The spectrum and its images are
-    multiplied by the gains of the filter, and then folded into the band of the new rate, as leaving out samples does.
+    multiplied by the gains of the filter, and then folded into the band of the new rate, as decimation does.
 
     The cutoff frequency is ``cutoff`` times half of the lower rate. The window has the shape ``beta``, and half of its
     length is ``half_width`` samples at the lower rate. The gain at a frequency is reduced by the share
@@ -244,7 +246,7 @@ def _resample_by_kaiser_window(
 def _compute_kaiser_gains(
     frequencies: Doubles, lower_rate: int, filter_rate: int, cutoff: float, half_width: float, beta: float
 ) -> Doubles:
-    """Return the gains (n,) of a sinc filter in a Kaiser window at ``frequencies`` (n,) in Hz.
+    """Return the gains (n,) of a Kaiser-windowed sinc filter at ``frequencies`` (n,) in Hz.
 
     ``lower_rate`` is the lower rate of resampling in Hz, and ``filter_rate`` is the sampling rate of the filter in Hz.
     :func:`_resample_by_kaiser_window` describes the other arguments.

@@ -66,11 +66,11 @@ class Search:
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
-        self.levels = (unit, unit * 32768)  # Factors that scale the samples to -1 to 1 and to 16 bits.
+        self.levels = (unit, unit * 32768)  # Factors that scale the samples to -1 to 1 and to the range of 16 bits.
         self._rows = self._choose_rows()
         values, floored = sheet.feature_values[self._rows], find_floored_cells(sheet.feature_values)[self._rows]
         clipped = values == values.max(initial=-np.inf)
-        clipped &= clipped.sum() >= THRESHOLDS.limit_cells
+        clipped &= clipped.sum() >= THRESHOLDS.limit_cells  # Fewer cells do not show a limit.
         is_compared = sheet.feature_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
         self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.feature_columns)
         # The compared cells (rows, columns), and masks of cells at a floor and at the largest value.
@@ -84,8 +84,7 @@ class Search:
         """Return the indices of the rows to compare, which exclude up to ``EDGE_ROWS`` rows at each edge.
 
         If more than ``THRESHOLDS.rows`` rows remain, return evenly spaced blocks of neighboring rows, the ``LOUD_ROWS``
-        rows with the largest values, and the ``LOUD_ROWS`` rows with the largest values in the first column, which may
-        be an energy.
+        rows with the largest values, and as many with the largest values in the first column, a possible energy.
         """
         rows = np.flatnonzero(self.sheet.rows)
         edge_rows = min(EDGE_ROWS, len(rows) // THRESHOLDS.block)
@@ -99,7 +98,7 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Principal components of the array, which show the times of rows. None if no column depends on the audio."""
+        """Principal components of the array, which show the rows' times. None if no column depends on the audio."""
         values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # A sum of deltas is a smoothed feature.
             changes = values - values.mean(0)
@@ -107,10 +106,10 @@ class Search:
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     def get_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate: the root of the share of the array's variance not explained by its features.
+        """Return a candidate's cost: the root of the share of the array's variance that its features do not explain.
 
         Offsets and scales of columns have no influence. After the end of the search, return ``THRESHOLDS.incomparable``
-        for a candidate whose cost has not been measured, unless it is the first candidate.
+        for a candidate whose cost has not been measured, unless no cost at all has been measured.
         """
         charge_microseconds(15)
         key = candidate.key
@@ -119,7 +118,7 @@ class Search:
         return self.measure_cost(candidate)
 
     def measure_cost(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate even after the search: ``THRESHOLDS.incomparable`` for invalid options."""
+        """Return a candidate's cost, even after the search, or ``THRESHOLDS.incomparable`` for invalid options."""
         key = candidate.key
         if key not in self._costs:
             charge_microseconds(350)
@@ -132,10 +131,10 @@ class Search:
     def _measure_unexplained(self, candidate: Candidate) -> float:
         """Return the distance (:func:`measure_distance`) between the array and a candidate's features.
 
-        The features are clipped like the array and, unless their range is limited, floored like the array. Quiet cells
-        of resampled audio are not compared. The first ``LOW_CEPSTRA`` cepstra have a larger weight than higher cepstra.
-        With ``by_differences``, the changes between adjacent rows are compared. Return ``THRESHOLDS.incomparable`` if
-        the features do not have as many columns as the array, or if fewer than two rows are compared.
+        The features are clipped like the array and, unless their range is limited, floored like the array. In filter
+        banks and spectrograms of resampled audio, quiet cells are not compared. The first ``LOW_CEPSTRA`` cepstra have
+        a larger weight than higher cepstra. With ``by_differences``, changes between adjacent rows are compared. Return
+        ``THRESHOLDS.incomparable`` for a wrong number of columns, and if fewer than two rows are compared.
         """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
@@ -161,8 +160,8 @@ class Search:
         """Return ``features`` and the array's values (rows, columns) without quiet cells, in which resamplers differ.
 
         A cell is quiet if the candidate has no more energy in it than one-bit noise. Columns in which most cells are
-        quiet are left out. In other columns, the mean of the loud cells replaces the quiet cells. If most columns are
-        quiet, both arrays are returned unchanged.
+        quiet are left out. In other columns, the mean of the column's loud cells replaces quiet cells. If most columns
+        are quiet, both arrays are returned unchanged.
         """
         plain, values = candidate.remove_levels(), self._values
         is_loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
@@ -175,7 +174,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features (rows, columns) in the compared rows. For an array of deltas, return deltas."""
+        """Return a candidate's features (rows, columns) in the compared rows, or deltas if the array has deltas."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -184,14 +183,15 @@ class Search:
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _compute_features_at(self, candidate: Candidate, rows: npt.NDArray[np.intp]) -> Doubles:
-        """Return a candidate's features in the rows ``rows`` (n,) of the array. Spectra are cached, except for PLP."""
+        """Return a candidate's features (n, columns) in ``rows`` (n,) of the array. Cache spectra, except for PLP."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
-        # All calls have the same rows, so the first start and the shift identify the frames.
+        # All calls of one search have the same rows, so the first start and the shift identify the frames.
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish_features(*self._spectra[key]))
         audio = self._pad_audio(candidate)
+        # Frames beyond the padded audio are moved to its ends.
         starts = np.clip(starts + THRESHOLDS.around, 0, len(audio) - candidate.size)
         frames = audio[starts[:, None] + np.arange(candidate.size)]
         if candidate.kind == "plp":
@@ -202,10 +202,11 @@ class Search:
         return candidate.reorder(candidate.finish_features(*self._spectra[key]))
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
-        """Return a candidate's prepared audio, reflected at both ends by ``THRESHOLDS.around`` samples."""
+        """Return a candidate's prepared audio (T,) with ``THRESHOLDS.around`` reflected samples added at each end."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
         if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
+            # NumPy's mode "symmetric" repeats audio that is shorter than the padding.
             mode: Any = "reflect" if len(audio) > THRESHOLDS.around else "symmetric"
             self._padded_audio[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
         return self._padded_audio[key]
@@ -223,9 +224,8 @@ class Search:
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return at most ``THRESHOLDS.starts`` usual candidates with as many columns as the array, the best first.
 
-        All usual features of the audio ``source`` are tried with each of ``timings``, until a feature explains the
-        array. Return only the best candidate for each combination of kind, energy, window, FFT points, filters, added
-        number, bins and order of columns.
+        All usual features are tried with each timing until a feature explains the array. Return only the best candidate
+        for each combination of kind, energy, window, FFT points, filters, added number, bins and order of columns.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -239,8 +239,8 @@ class Search:
         candidates.sort(key=self.get_cost)
         best_by_type: dict[tuple[Any, ...], Candidate] = {}
         for start in candidates:
-            filters = start.mel, start.fft_points, start.added
-            key = start.kind, start.get("use_energy"), start.window, *filters, start.order, start.bins
+            key = (start.kind, start.get("use_energy"), start.window, start.fft_points, start.mel, start.added,
+                   start.bins, start.order)  # fmt: skip
             best_by_type.setdefault(key, start)
         return [*best_by_type.values()][: THRESHOLDS.starts]
 
@@ -248,8 +248,8 @@ class Search:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
         Dithering is tried for all candidates together, and then moved frames and other filter edges for each candidate.
-        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. These are then tried
-        for the other candidates, with and without the window of the best candidate.
+        If the best candidate costs more than ``THRESHOLDS.near``, its frame options are improved. Then the frame
+        options of the best candidate are tried for all candidates, with and without its type of window.
         """
         noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
@@ -280,7 +280,7 @@ class Search:
         yield from _list_spectrogram_templates(rate, dim)
 
     def improve_candidate(self, candidate: Candidate) -> Candidate:
-        """Change options of a candidate in rounds, and return the result with as many default options as possible.
+        """Change options of a candidate in rounds, and return the new candidate with as many defaults as possible.
 
         The rounds end when the array is explained, when a round reduces the cost by less than 1%, or when the stage is
         over. A round changes single options. If this reduces the cost by less than 1%, and the cost is below
@@ -317,7 +317,7 @@ class Search:
         return candidate
 
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
-        """Return a candidate after replacing options by defaults, or by simpler options with nearly equal features.
+        """Return a candidate after replacing options with defaults, or with simpler options with nearly equal features.
 
         A replacement is kept if it raises the cost by at most 2%, or if the new candidate explains the array.
         """
@@ -344,19 +344,18 @@ class Search:
         """Yield the changes of :func:`_list_changes` until the stage is over, and then changes of filter edges.
 
         Estimated edges are yielded unless the candidate nearly explains the array. For a candidate with filters that
-        resembles the array, fitted edges are yielded if they cost less than half as much as the best change before.
+        resembles the array, fitted edges are yielded if they cost less than half as much as the best earlier change.
         """
-        cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
-        proposals = itertools.takewhile(
-            lambda _: not self.budget.is_stage_over(), _list_changes(candidate, self.levels)
-        )
+        cost, lowest_cost = self.get_cost(candidate), THRESHOLDS.incomparable
+        is_stage_over = self.budget.is_stage_over
+        proposals = itertools.takewhile(lambda _: not is_stage_over(), _list_changes(candidate, self.levels))
         estimated = self._list_estimated_edges(candidate) if cost > 10 * THRESHOLDS.explained else ()
         for changes in itertools.chain(proposals, estimated):
-            lowest = min(lowest, self.get_cost(candidate.change(changes)))
+            lowest_cost = min(lowest_cost, self.get_cost(candidate.change(changes)))
             yield changes
         if can_change_alone(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
             fitted = self.refine_options(candidate, EDGES)
-            if self.get_cost(fitted) < 0.5 * lowest:  # Fitted edges always gain a little, so they must halve the cost.
+            if self.get_cost(fitted) < 0.5 * lowest_cost:  # Fitting always gains a little, so it must halve the cost.
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
@@ -368,18 +367,18 @@ class Search:
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
         lengths = [candidate.get("frame_length"), *list_values("frame_length")]
-        # Usual lengths in samples are tried only for frames above all usual milliseconds, because each costs work.
+        # Usual lengths in samples are tried only for very long frames, because each length costs work.
         if lengths[0] > max(lengths[1:]):
             lengths += [find_milliseconds(size, candidate.rate) for size in WINDOW_SAMPLES]
-        for length, window in itertools.product(dict.fromkeys(lengths), list_values("window_type")):
-            changes = {"frame_length": length, "window_type": window, "offset": 0}
+        for length, window_type in itertools.product(dict.fromkeys(lengths), list_values("window_type")):
+            changes = {"frame_length": length, "window_type": window_type, "offset": 0}
             other = candidate.change(changes).move_to(center)
             offset = round(center - other.first_sample - other.size / 2)
             changes |= {"start": other.start, "offset": offset}
             ranked.append((self.get_cost(candidate.change(changes)), len(ranked), changes))
             yield changes
-        best = [changes for _, _, changes in sorted(ranked, key=lambda pair: pair[:2])[:3]]
-        for pair, window in itertools.product(best, list_values("window")):
+        best_pairs = [changes for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2])[:3]]
+        for pair, window in itertools.product(best_pairs, list_values("window")):
             changes = pair | {"window": window}
             yield from (changes | framing for framing in candidate.change(changes).list_framing_changes())
 
@@ -396,9 +395,9 @@ class Search:
                 refined = self.refine_options(candidate.change({"mel": mel}), EDGES)
                 yield {name: refined.get(name) for name in ("mel", *EDGES)}
             low, high = (_get_number(candidate, name) for name in EDGES)
-            near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
-            lows, highs = {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
-            filters = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last
+            near_lows = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
+            lows, highs = {20.0, 0.0, low, *near_lows}, {0.0, _convert_edge(high, candidate.rate)}
+            filters = [{"mel": mel, "low_freq": low_edge, "high_freq": high_edge} for mel, low_edge, high_edge
                        in itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)]  # fmt: skip
         factors = list_values("preemphasis_coefficient")[:5]  # The most common factors, because every pair is tried.
         for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
@@ -431,34 +430,35 @@ class Search:
             low, high = np.clip(edges, 0, rate / 2).tolist()
             shapes = [shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney]
             has_scale = (candidate.mel in SLANEY_SCALES) == is_slaney
-            likely_shape = candidate.mel if has_scale else "slaney" if is_slaney else "hertz"
+            usual_shape = "slaney" if is_slaney else "hertz"
+            likely_shape = candidate.mel if has_scale else usual_shape
             yield {"mel": likely_shape, "low_freq": low, "high_freq": _convert_edge(high, rate)}
             for mel in shapes:
                 # Rounding the edges of snapped filters down to FFT bins lowers them by half a bin on average.
-                loss = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
+                bias = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
                 edge_count = 3 if mel == likely_shape else 2  # Unlikely shapes get fewer edges, to save time.
-                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - loss))[:edge_count]
+                lows, highs = (sorted(usual, key=lambda edge: abs(edge - estimated - bias))[:edge_count]
                                for usual, estimated in ((usual_lows, low), (usual_highs, high)))  # fmt: skip
                 for usual_low, usual_high in itertools.product(lows, highs):
                     if usual_low < usual_high <= rate / 2:
                         yield {"mel": mel, "low_freq": usual_low, "high_freq": _convert_edge(usual_high, rate)}
 
     def _estimate_centers(self, candidate: Candidate) -> tuple[npt.NDArray[np.intp], Doubles]:
-        """Return the numbers (n,), counted from 1, of filters whose center can be estimated, and their centers in Hz.
+        """Return the numbers (n,), from 1 on, of the filters whose center can be estimated, and the centers (n,) in Hz.
 
         The energies of narrow filters are correlated with each column of the array. The center of a column's filter is
         the frequency with the highest correlation, if this exceeds ``THRESHOLDS.local``. Return empty arrays for kinds
         other than fbank, for deltas, in a search by differences, and if the narrow filters cannot be computed.
         """
-        nothing = np.zeros(0, np.intp), np.zeros(0)
+        no_filters = np.zeros(0, np.intp), np.zeros(0)
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
-            return nothing
+            return no_filters
         count, rate = THRESHOLDS.narrow_filters, candidate.rate
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
             correlations = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
-            return nothing
+            return no_filters
         has_energy_first = candidate.get("use_energy") and not candidate.get("htk_compat")
         filters = self._columns - 1 if has_energy_first else self._columns
         is_local = (correlations.max(1) > THRESHOLDS.local) & (filters >= 0)
@@ -473,7 +473,7 @@ class Search:
         return filters + 1, convert_to_hertz(mel_step * peaks)
 
     def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
-        """Return the candidate with fitted and rounded values of the numeric options ``names``.
+        """Return the candidate with fitted and rounded values of the numeric options ``names`` that its kind has.
 
         The fit begins with estimated filter edges if they cost less. It repeats the steps of :meth:`_fit_steps`, or a
         half or a quarter of them, as long as they reduce the cost. Rounding may raise the cost by 5%. A candidate that
@@ -503,9 +503,9 @@ class Search:
     def _fit_steps(self, candidate: Candidate, values: dict[str, float]) -> dict[str, float]:
         """Return, by name, the changes of numeric options with which the features fit the array best.
 
-        The features are assumed to depend linearly on the options.
-        ``values`` are the current values of the options. Derivatives are measured with :attr:`Option.step`. The least
-        squares fit has one scale, and an offset for each column. Raise KaldiCompatError if an option is out of range.
+        The features are assumed to depend linearly on the options, whose current values are ``values``. Derivatives are
+        measured with :attr:`Option.step`. The least squares fit has one scale, and an offset for each column. Raise
+        KaldiCompatError if an option is out of range.
         """
         charge_microseconds(1000)
         plain = self._compute_features(candidate)[:, self._columns]
@@ -513,6 +513,7 @@ class Search:
         effects = [self._compute_features(other)[:, self._columns] - plain for other in changed]
         design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
         goal = self._values - self._values.mean(0)
+        # The fit is goal = scale * plain + sum(share * effect), and an effect belongs to a step of `Option.step`.
         scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
         return {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(values, shares, strict=True)}
 
@@ -550,8 +551,9 @@ def _list_spectrogram_templates(rate: float, dim: int) -> Iterator[tuple[str, Ch
     if not MIN_FFT_BINS <= dim <= MAX_FFT_BINS:
         return
     points = 2 * (dim - 1)
+    is_power_of_two = points & (points - 1) == 0  # A power of two has a single bit.
     for length in sorted({*list_values("frame_length"), find_milliseconds(points, rate)}):
-        framing = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+        framing = {"frame_length": length, "round_to_power_of_two": is_power_of_two}
         if FeatureModel("spectrogram", rate, framing).fft_points == points:
             yield "spectrogram", framing
             yield from (("spectrogram", framing | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
@@ -564,6 +566,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
     """
     framing: Changes = {"frame_length": length}
     points = FeatureModel("fbank", rate, framing).fft_points
+    # python_speech_features divides the power by the number of points before it applies its floor.
     speech_features = framing | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
     if MIN_BINS <= dim <= MAX_BINS:
         yield "fbank", framing | {"num_mel_bins": dim}
@@ -593,7 +596,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 def _get_max_ratio(candidate: Candidate, changes: Changes) -> float:
     """Return the smallest :attr:`Option.max_ratio` of the options and attributes in ``changes``.
 
-    An unchanged offset is not counted. Attributes that are not in the table have the default ratio.
+    An unchanged ``offset`` is ignored. Attributes that are not in the table have the default ratio.
     """
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].max_ratio if name in BY_NAME else Option.max_ratio for name in names)
@@ -628,7 +631,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 
 
 def _list_level_changes(candidate: Candidate) -> Iterator[Changes]:
-    """Yield changes of the floor, the added number and the range of energies, which depend on the scale of samples."""
+    """Yield changes of floors, of numbers added to energies or power, and of ranges in dB, for one sample scale."""
     if candidate.get("use_power") is False:  # Code that computes magnitudes may add 1e-9 to the power.
         yield from ({"root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
     yield from ({"floor": floor} for floor in list_values("floor"))
@@ -679,6 +682,6 @@ def _convert_edge(high: float, rate: float) -> float:
 
 
 def _get_number(candidate: Candidate, name: str) -> float:
-    """Return the value of a numeric option. A ``high_freq`` of 0 or less, relative to Nyquist, is converted to Hz."""
+    """Return the value of a numeric option. A ``high_freq`` relative to the Nyquist frequency is converted to Hz."""
     value = float(candidate.get(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

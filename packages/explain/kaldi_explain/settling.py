@@ -54,21 +54,22 @@ class Settled:
 
         Levels other than Kaldi's are doubtful if the array's numbers are rounded and the map has fitted numbers.
         """
-        steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
-        levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
-        extra = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
+        named_count = len(self.candidate.list_settings()) + self.fit.word_count + len(self.describe_shift())
+        step_count = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
+        level_count = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
+        doubtful_count = level_count if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
+        return named_count + step_count + DOUBTFUL_WORDS * doubtful_count
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if the residual is at most ``tolerance``, or if :attr:`rounding` explains the differences."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
-        """Return the residual, increased by ``THRESHOLDS.cost_of_step`` for each of the :attr:`word_count` words."""
+        """Return the residual, increased by the share ``THRESHOLDS.cost_of_step`` for each word of the answer."""
         return self.fit.residual * (1 + THRESHOLDS.cost_of_step * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
-        """Return the root of the unexplained share of the variance, averaged over the compared columns that vary.
+        """Return the root of the mean unexplained share of the variance of the compared columns that vary.
 
         Values outside the mask ``compared`` (frames, columns) count as explained. Return 1 if no column varies.
         """
@@ -109,8 +110,7 @@ class Settling:
 
         :meth:`_choose_best` defines the best variation. If rounding explains the remaining differences, the result has
         a description of the rounding. When the budget is used up, return the best variation so far. Return None if the
-        candidate cannot be compared with the array. Also replace :attr:`sheet` by a sheet that includes silence or
-        leaves out quiet cells (:meth:`_include_silence`).
+        candidate cannot be compared with the array. Also set :attr:`sheet` to the result of :meth:`_include_silence`.
         """
         budget = self.search.budget
         best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
@@ -139,19 +139,20 @@ class Settling:
         """Return ``settled``, changed if rounding explains its differences from the array.
 
         If an FFT in double precision explains the array, the result has this FFT and, for resampled audio, rounding
-        noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times as large as the rounding
-        errors of single precision, the result has a description in :attr:`Settled.rounding`.
+        noise. Otherwise, if the differences are at most ``THRESHOLDS.own_rounding`` times the rounding errors of single
+        precision, :attr:`Settled.rounding` says so. A residual within the tolerance, or too large, is ignored.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * MAX_ROUNDING * self.tolerance:
             return settled
-        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.add_rounding_noise()})
-        other = fit_map(accurate, self.sheet, self.tolerance)
-        if other is None or other.fit.residual <= self.tolerance:
-            return other or settled
+        candidate = settled.candidate
+        candidate = candidate.change({"precise": True, "source": candidate.source.add_rounding_noise()})
+        precise = fit_map(candidate, self.sheet, self.tolerance)
+        if precise is None or precise.fit.residual <= self.tolerance:
+            return precise or settled
         # The features in single and double precision show the rounding errors of a cell and of its neighbors.
-        rounding = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
-        error = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
+        rounding = spread_maximum(np.abs(precise.fit.mapped - settled.fit.mapped))
+        error = np.minimum(np.abs(precise.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
         excess = np.maximum(error - ratio * rounding, 0)[settled.cells]
         is_rounding = fits.measure_residual(excess, np.zeros_like(excess), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
@@ -162,47 +163,47 @@ class Settling:
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the best of the candidates that explain the array, or of all candidates if none explains it.
 
-        The best candidate has the most compared rows and, among candidates with equally many rows, the fewest words
-        or, if no candidate explains the array, the smallest cost. None in ``candidates`` is skipped. Return None if
-        there are no candidates.
+        The best candidate has the most compared rows and, among candidates with equally many rows, the fewest words or,
+        if no candidate explains the array, the smallest cost. Skip None, and return None if no candidate remains.
         """
-        settled = [candidate for candidate in candidates if candidate]
-        exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
-        settled = exact or settled
-        row_count = max((candidate.cells[0].size for candidate in settled), default=0)
-        settled = [candidate for candidate in settled if candidate.cells[0].size == row_count]
-        return min(settled, key=lambda result: result.word_count if exact else result.compute_cost(), default=None)
+        results = [candidate for candidate in candidates if candidate]
+        exact_results = [result for result in results if result.fit.residual <= self.tolerance]
+        results = exact_results or results
+        row_count = max((result.cells[0].size for result in results), default=0)
+        results = [result for result in results if result.cells[0].size == row_count]
+        if exact_results:
+            return min(results, key=lambda result: result.word_count)
+        return min(results, key=Settled.compute_cost, default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return a candidate's features and the array's values, both (rows, columns), in the rows that both have.
 
-        Also return the mask of these rows. Only the first ``THRESHOLDS.settled_rows`` rows of a long array are used,
-        and the mask has this length.
+        Also return the mask of these rows. Only the first ``THRESHOLDS.settled_rows`` rows of a long array are used.
         """
         stride, row_count = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, row_count * stride if row_count < len(self.sheet.values) else None)
         frames = candidate.start + np.arange(row_count) * stride
-        inside = (frames >= 0) & (frames < len(features))
-        return features[frames[inside]], self.sheet.feature_values[:row_count][inside], inside
+        is_common = (frames >= 0) & (frames < len(features))
+        return features[frames[is_common]], self.sheet.feature_values[:row_count][is_common], is_common
 
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with masks that also select silent rows and columns of empty filters, which show a floor.
 
         For resampled audio, the masks exclude quiet cells instead (:meth:`_leave_out_quiet_cells`). Return the sheet
-        unchanged if the candidate's features are not logarithmic spectra.
+        unchanged for cepstra, and for spectrograms without a logarithm.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if is_log and candidate.source.is_resampled:
             return self._leave_out_quiet_cells(candidate)
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all()):
             return self.sheet
-        features, _, inside = self._select_common_rows(candidate.remove_levels())
+        features, _, is_common = self._select_common_rows(candidate.remove_levels())
         is_silent = features < SMALLEST_LOG_ENERGY
         # A filter without an FFT bin is always at the floor, so its column shows the floor and is compared.
         columns, values = self.sheet.columns.copy(), self.sheet.feature_values
         columns[self.sheet.arrangement.columns] |= is_silent.all(0) & (values.min(0) == values.min())
         silent_rows = np.zeros(len(self.sheet.rows), bool)
-        silent_rows[: len(inside)][inside] = is_silent[:, 1:].all(1)
+        silent_rows[: len(is_common)][is_common] = is_silent[:, 1:].all(1)
         # All rows of silence have the same values. A silent row with different values was masked, and is not compared.
         if silent_rows.any():
             silent_values = self.sheet.values[silent_rows]
@@ -213,16 +214,16 @@ class Settling:
         """Return the sheet with masks that exclude the rows and columns of resampled audio in which resamplers differ.
 
         A feature is quiet if it has less energy than one-bit noise. Columns are excluded if at least half of their
-        features are quiet, and then rows with a quiet feature in another column. Return the sheet unchanged if less
-        than half of the rows or columns would be left.
+        features are quiet, and then rows with a quiet feature in a remaining column. Return the sheet unchanged if less
+        than half of the rows or columns would remain.
         """
         plain = candidate.remove_levels()
-        features, _, inside = self._select_common_rows(plain)
+        features, _, is_common = self._select_common_rows(plain)
         is_quiet = features < plain.compute_noise_features()
         is_loud_column = is_quiet.mean(0) < 0.5
         columns, quiet_rows = self.sheet.columns.copy(), np.zeros(len(self.sheet.rows), bool)
         columns[self.sheet.arrangement.columns] &= is_loud_column
-        quiet_rows[: len(inside)][inside] = is_quiet[:, is_loud_column].any(1)
+        quiet_rows[: len(is_common)][is_common] = is_quiet[:, is_loud_column].any(1)
         if quiet_rows.mean() > 0.5 or is_loud_column.mean() < 0.5:
             return self.sheet
         return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~quiet_rows, columns=columns)
@@ -230,8 +231,8 @@ class Settling:
     def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations of a candidate that have nearly the same cost in the search.
 
-        They differ in the heights of the filters, the scale of the samples, the floor of energies, the DCT and lifter.
-        Deltas do not depend on these levels, so for deltas, yield only the candidate with unscaled samples.
+        They differ in the heights of filters, the scale of samples, floors, a spectrogram's first column, the DCT and
+        the lifter. Deltas do not depend on these, so for deltas, yield only the candidate with unscaled samples.
         """
         if self.sheet.arrangement.taps:
             yield candidate.change({"scale": 1.0})
@@ -251,10 +252,11 @@ class Settling:
     def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield a filter bank or spectrogram with usual scales of the samples, and then with likely floors.
 
-        Features without a logarithm, or with a limited range, keep their floor.
+        Features without a logarithm, or with a limited range, keep their floor. Features with a number added before the
+        logarithm get the four most common floors.
         """
         levels = self.search.levels
-        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)),)
+        scales = tuple(dict.fromkeys((1.0, *levels, *candidate.source.loudness_factors)))
         yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
@@ -267,8 +269,8 @@ class Settling:
     def _vary_floors_of_array(self, candidate: Candidate, scales: tuple[float, ...]) -> Iterator[Candidate]:
         """Yield a logarithmic candidate with each usual floor that, at one of ``scales``, equals the array's floor.
 
-        A range of 80 dB is also yielded if it begins at this floor. If nothing matches, yield the array's floor itself.
-        If no cell of the array shows a floor, yield the most common floors.
+        Also yield it with a range of 80 dB if this range ends at the array's floor. If neither a usual floor nor this
+        range fits, use the array's floor itself. If no cell of the array shows a floor, use the most common floors.
         """
         levels, floors = self.search.levels, list_values("floor")
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
@@ -294,15 +296,15 @@ class Settling:
 
         The candidate must have no floor, because its features are used as the log energies.
         """
-        energies, values, inside = self._select_common_rows(candidate)
-        energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
+        energies, values, is_common = self._select_common_rows(candidate)
+        energies, values = (array[self.sheet.rows[: len(is_common)][is_common]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
         columns = self.sheet.feature_columns & is_lowest.any(0)
         if candidate.get("use_energy") and not candidate.get("htk_compat"):
             columns[0] = False  # The first column is the energy of a frame, which has a floor of its own.
         if not columns.any():  # A single cell, the smallest one, may be at the floor.
-            lowest = np.unravel_index(int(values.argmin()), values.shape)
-            is_lowest[lowest] = columns[lowest[1]] = True
+            row, column = np.unravel_index(int(values.argmin()), values.shape)
+            is_lowest[row, column] = columns[column] = True
         log_floors = []  # The line of each column converts the floor of the column to a log energy.
         for column in np.flatnonzero(columns):
             is_higher = ~is_lowest[:, column]
@@ -338,8 +340,8 @@ class Settling:
         """
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
-        features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
-        rows = self.sheet.rows[: len(inside)][inside]
+        features, values, is_common = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
+        rows = self.sheet.rows[: len(is_common)][is_common]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = (values[rows].std(0) / features[rows].std(0))[1:]
         for lifter in range(2, MAX_LIFTER + 1):
@@ -355,14 +357,14 @@ def _fit_known_line(x: Doubles, y: Doubles) -> tuple[float, float]:
     If the slope is near one of ``SLOPES``, return this known slope, and the offset that fits it.
     """
     slope, offset = fits.fit_line(x, y)
-    known = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
-    return (known, float(np.median(y - known * x))) if known else (slope, offset)
+    known_slope = next((known for known in SLOPES if abs(slope - known) < THRESHOLDS.recognized * known), None)
+    return (known_slope, float(np.median(y - known_slope * x))) if known_slope else (slope, offset)
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return a candidate's features (frames, dim), limited to +-1e30 to be finite, for all audio or only for its start.
+    """Return a candidate's features (frames, dim), limited to +-1e30. Raise KaldiCompatError for invalid options.
 
-    For a ``frame_count``, compute at least this many frames from :attr:`Candidate.start` on, if the audio has them.
+    With ``frame_count``, compute only this many frames or more from :attr:`Candidate.start` on, if the audio has them.
     """
     # A positive offset removes samples at the start of the audio, and a negative offset adds zeros.
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
@@ -379,8 +381,8 @@ def fit_map(
     """Return a candidate with the simplest map (:func:`find_simplest_map`) from its features to the array of ``sheet``.
 
     ``tolerance`` is the largest residual of an explanation. An ``arrangement`` replaces the arrangement of the sheet.
-    With ``row_count``, only the first rows of the array are compared. Return None if the options are invalid, if the
-    features do not have as many columns as the array, or if fewer than two rows can be compared.
+    With ``row_count``, the comparison ends after this number of rows. Return None if the options are invalid, if the
+    features and the array have different numbers of columns, or if fewer than two rows can be compared.
     """
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:row_count], sheet.columns, arrangement.stride
@@ -396,24 +398,30 @@ def fit_map(
         return None
     start = round(candidate.start / stride)
     if stride > 1:
-        start = fits.find_best_shift(features[:, columns], values[:, columns], start, 2)
+        start = fits.find_best_shift(features[:, columns], values[:, columns], start, max_deviation=2)
     common_features, target = fits.select_common_frames(features, values, start)
     row, count = max(-start, 0), len(target)
-    compared = sheet.rows[row : row + count]
-    if count < 2 or compared.sum() < 2:
+    is_compared = sheet.rows[row : row + count]
+    if count < 2 or is_compared.sum() < 2:
         return None
     # The array may have been normalized with more frames than it has now, or without its padding at the end.
-    end = int(np.flatnonzero(compared)[-1]) + 1
-    references = [features] * (len(features) != count) + [common_features[:end]] * (end < count)
-    cells = np.ix_(compared, columns)
+    end = int(np.flatnonzero(is_compared)[-1]) + 1
+    references = [features] if len(features) != count else []
+    references += [common_features[:end]] if end < count else []
+    cells = np.ix_(is_compared, columns)
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
         for name, normalized, word_count in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
             earlier_maps.append((f"before that: {name}", mapped, word_count))
-    fit = fits.find_simplest_map(common_features, target, tolerance, cells, references, earlier_maps, sheet.step)
-    return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
+    fit = fits.find_simplest_map(
+        common_features, target, tolerance, cells, references=references, earlier_maps=earlier_maps, step=sheet.step
+    )  # fmt: skip
+    return Settled(
+        candidate, arrangement, fit, row=row, frame=max(start, 0), target=target, cells=cells,
+        features=features, step=sheet.step,
+    )  # fmt: skip
 
 
 def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
@@ -431,7 +439,7 @@ def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_maximum(values: Doubles) -> Doubles:
-    """Return the maximum of the 3 by 3 cells around each cell of ``values`` (frames, columns). Blocks wrap at edges."""
+    """Return the maximum of the 3 by 3 cells around each cell of ``values`` (frames, columns). Edges wrap around."""
     for axis in (0, 1):
         values = np.maximum(values, np.maximum(np.roll(values, 1, axis), np.roll(values, -1, axis)))
     return values
@@ -447,9 +455,11 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of ``sheet.values`` that the features of ``settled`` do not explain within ``tolerance``."""
+    """Return the places of ``sheet.values`` that the features of ``settled`` do not explain within ``tolerance``.
+
+    Rows and columns that were not fitted may differ more, up to a thousandth of the largest value.
+    """
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
-    # Rows and columns that were not fitted may differ more, so a thousandth of the largest value is also allowed.
     is_wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared_rows, compared_columns = (np.zeros(count, bool) for count in mapped.shape)
     compared_rows[settled.cells[0]] = compared_columns[settled.cells[1]] = True
@@ -461,14 +471,16 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
         quiet_rows[row_slice] = unexplained_rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
     padding, is_padding = _find_padding(unexplained_rows & ~quiet_rows)
     # Columns that depend on the audio are left out of a comparison only if resamplers differ in them.
-    informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
-    quiet_columns = ~compared_columns & informative & is_resampled
+    is_informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
+    quiet_columns = ~compared_columns & is_informative & is_resampled
     is_constant = np.ptp(mapped[compared_rows], axis=0) == 0
     ignored = quiet_rows[row_slice][:, None] | quiet_columns | (~compared_columns & is_constant)
-    first_column, (features, slope, offset) = find_first_column(sheet), _map_whole_recording(settled)
+    features, slope, offset = _map_whole_recording(settled)
+    first_column = find_first_column(sheet)
     comparison = Comparison(
-        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
-        settled.row, first_column,
+        settled.target, features, shift=settled.frame, slope=slope, offset=offset, tolerance=tolerance,
+        step=sheet.step, ignored=ignored, padding=is_padding[row_slice], first_frame=settled.row,
+        first_column=first_column,
     )  # fmt: skip
     wrong_quiet_columns = np.flatnonzero(quiet_columns & is_wrong[compared_rows].any(0)) + first_column
     quiet = (np.flatnonzero(quiet_rows), "frame"), (wrong_quiet_columns, "column")
@@ -477,7 +489,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
-    """Return descriptions of the unexplained rows at the start and at the end of an array, and their mask (rows,)."""
+    """Return descriptions of the unexplained rows at the start and the end of an array, and a mask (rows,) of them."""
     inner_rows = np.flatnonzero(~is_unexplained)
     counts = {"start": int(inner_rows[0]), "end": len(is_unexplained) - int(inner_rows[-1]) - 1}
     is_padding = np.ones(len(is_unexplained), bool)
@@ -488,11 +500,11 @@ def _find_padding(is_unexplained: Mask) -> tuple[list[str], Mask]:
 def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
     """Return the features (frames, columns) of the whole recording, mapped to the scale of the array.
 
-    Also return the slope and the offset (columns,) of the map. The result is equal to the fitted features in the rows
-    of the array. If rounding explains the differences, it is equal to the array in all compared cells.
+    Also return the slope and the offset (columns,) of the map. In the rows of the array, the features are equal to the
+    fitted features. If rounding explains the differences, they are equal to the array in all compared cells.
     """
     mapped, rows = settled.fit.mapped, slice(settled.frame, settled.frame + len(settled.fit.mapped))
-    is_inside = (mapped > mapped.min()) & (mapped < mapped.max())
+    is_inside = (mapped > mapped.min()) & (mapped < mapped.max())  # Other cells may be clipped.
     slope, offset = fits.fit_line(settled.features[rows], mapped, is_inside | ~is_inside.any(0))
     features: Doubles = slope * settled.features + offset
     features[rows] = mapped
@@ -502,12 +514,12 @@ def _map_whole_recording(settled: Settled) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first feature column: 0 if an arrangement such as deltas makes all columns."""
+    """Return the index of the array's first feature column, or 0 if an arrangement such as deltas makes all columns."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
-    """Return the mask (rows,) of rows with a value below the level of one-bit noise, where resamplers differ.
+    """Return the mask (rows,) of rows of ``settled.target`` with a value below one-bit noise, where resamplers differ.
 
     With an arrangement such as deltas, rows do not belong to single frames, so the mask selects all rows.
     """

@@ -59,7 +59,7 @@ class AudioSource:
 
     @functools.cached_property
     def loudness_factors(self) -> dict[float, str]:
-        """Maps factors that normalize the loudness of the samples to descriptions. {} if all samples are equal."""
+        """Factors that normalize the loudness, mapped to their descriptions. {} if all samples are equal."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
@@ -75,10 +75,9 @@ class AudioSource:
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:COMMON_RATE_COUNT] if rate != self.rate]
 
     def add_rounding_noise(self) -> AudioSource:
-        """Return resampled audio with Gaussian noise, which imitates the differences between similar resamplers.
+        """Return this audio, with Gaussian noise like the differences between similar resamplers if it was resampled.
 
-        The noise has a standard deviation of a millionth of the largest magnitude of a sample. Return the audio
-        unchanged if it was not resampled.
+        The standard deviation of the noise is a millionth of the largest magnitude of a sample.
         """
         if not self.is_resampled:
             return self
@@ -90,7 +89,7 @@ class AudioSource:
     ) -> AudioSource:
         """Return this audio after one more step, which ``words`` describe. ``make`` returns the changed samples (T,).
 
-        ``rate`` is the new sampling rate in Hz, and ``length`` is the new number of samples. None keeps the old value.
+        ``rate`` in Hz and ``length`` in samples replace the old values, unless they are None. :attr:`plain` is dropped.
         """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length, is_resampled=self.is_resampled)
@@ -152,6 +151,7 @@ def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
     count = 0
     for channel in recording[recording.max(-1) > recording.min(-1)]:
         for extreme in (channel.max(), channel.min()):
+            # A run of extreme samples begins at a step of 1 and ends at a step of -1.
             steps = np.diff((channel == extreme).astype(np.int8), prepend=0, append=0)
             run_lengths = np.flatnonzero(steps == -1) - np.flatnonzero(steps == 1)
             count += int(run_lengths[run_lengths >= CLIP_RUN].sum())
@@ -191,8 +191,7 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
     """Return ``source`` as it would be after each common mistake in reading ``recording`` (channels, T).
 
     ``source`` is a channel of the recording, or the mean of its channels. The mistakes are a wrong sampling rate,
-    downsampling without a filter, and a wrong speed. A recording of 16-bit integers may also have swapped bytes, and
-    two channels may be read as one.
+    downsampling without a filter, a wrong speed, swapped bytes of 16-bit samples, and two channels read as one.
     """
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other)
@@ -200,16 +199,18 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
     mistakes += [source.resample(" by leaving out samples", other, lambda samples, old, new: samples[:: old // new])
                  for other in RATES if other < rate and rate % other == 0]  # fmt: skip
     for speed in SPEEDS:
-        resample = functools.partial(resample_as_kaldi, rate=round(rate * speed), new_rate=rate)
-        change_speed = functools.partial(lambda resample: resample(source.samples), resample)
+        change_speed = functools.partial(_change_speed, source, speed)
         mistakes.append(change(f"at {speed:g} times the speed", change_speed, length=length / speed))
     if recording.dtype == np.int16:
         mistakes.append(change("the bytes of samples swapped", lambda: source.samples.astype(np.int16).byteswap()))
     if len(recording) == 2:
-        mistakes.append(
-            change("the samples of both channels taken as one", lambda: recording.T.ravel(), length=2 * length)
-        )
+        words = "the samples of both channels taken as one"
+        mistakes.append(change(words, lambda: recording.T.ravel(), length=2 * length))
     return mistakes
+
+
+def _change_speed(source: AudioSource, speed: float) -> Floats:
+    return resample_as_kaldi(source.samples, rate=round(int(source.rate) * speed), new_rate=int(source.rate))
 
 
 def limit_source(source: AudioSource, level: float) -> AudioSource:
@@ -219,13 +220,13 @@ def limit_source(source: AudioSource, level: float) -> AudioSource:
 
 def list_clippings(source: AudioSource) -> list[AudioSource]:
     """Return ``source`` multiplied by a factor and clipped to 16 bits, for each of ``GAINS`` that causes clipping."""
-    peak, limit = float(np.abs(source.samples).max()), source.full_scale
+    peak, full_scale = float(np.abs(source.samples).max()), source.full_scale
 
     def clip(gain: float) -> Any:
-        return np.clip(gain * source.samples, -limit, limit * 32767 / 32768)
+        return np.clip(gain * source.samples, -full_scale, full_scale * 32767 / 32768)
 
     return [
         source.change(f"samples{f' times {gain} and' * (gain > 1)} clipped to 16 bits", functools.partial(clip, gain))
         for gain in GAINS
-        if gain * peak > MIN_CLIPPED_PEAK * limit
+        if gain * peak > MIN_CLIPPED_PEAK * full_scale
     ]

@@ -59,14 +59,14 @@ class Pattern:
         self.components = compute_components(target[self.begin : end], self.rows)
 
     def list_timings(
-        self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
+        self, source: AudioSource, stride: int = 1, *, tries_parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
         """Return likely times of the array's rows, which begin ``stride`` frames apart, in the audio ``source``.
 
         At first, the rows are assumed to cover the whole audio with a usual frame shift. If a score exceeds
-        ``certain``, or ``parts`` is False, return at most four of these timings, the best first. Otherwise, return up
-        to three timings that have the right number of rows, and then likely timings in the whole audio and in parts of
-        it. An array with too few rows is assumed to cover the whole audio, and its timings have the score 0.
+        ``certain``, or ``tries_parts`` is False, return at most four of these timings, the best first. Otherwise,
+        return up to three timings with the right number of rows, these timings from the first sample on, and likely
+        timings in the whole audio and in parts. For too few rows, return timings of the whole audio with scores of 0.
         """
         row_shifts = [shift * stride for shift in list_usual_shifts(source.rate)]
         # Difference between the numbers of rows of the whole audio and of the array, for each shift between rows.
@@ -75,18 +75,19 @@ class Pattern:
         whole_shifts.sort(key=lambda shift: excess[shift] > MAX_NEAR_EXCESS_ROWS)
         if len(self.rows) < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             first_center = HALF_FRAME_SECONDS * source.rate
-            return [Timing(row_shift, first_center, 0.0, True) for row_shift in whole_shifts]
+            return [Timing(row_shift, first_center, score=0.0, is_whole=True) for row_shift in whole_shifts]
         timings = [self._find_best_timings(source, row_shift, is_whole=True)[0] for row_shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
-        if (timings and timings[0].score > certain) or not parts:
+        if (timings and timings[0].score > certain) or not tries_parts:
             near_timings = [timing for timing in timings[2:] if excess[timing.row_shift] <= MAX_NEAR_EXCESS_ROWS]
             timings = [*timings[:2], *near_timings[:2]]
         else:
             exact_timings = [timing for timing in timings if excess[timing.row_shift] <= 1][:3]
             # The array may cover the whole audio even if the scores are low, so keep these timings.
-            from_first_sample = [Timing(timing.row_shift, 0.0, timing.score, True) for timing in exact_timings]
+            from_first_sample = [replace(timing, center=0.0) for timing in exact_timings]
             likely_timings = self._find_likely_timings(source, timings, row_shifts, stride)
             timings = list(dict.fromkeys([*exact_timings, *from_first_sample, *likely_timings]))
+        # The array begins `self.begin` rows before the rows of the pattern.
         return [replace(timing, center=timing.center - self.begin * timing.row_shift) for timing in timings]
 
     def _find_likely_timings(
@@ -94,9 +95,9 @@ class Pattern:
     ) -> list[Timing]:
         """Return at most ``MAX_LIKELY_TIMINGS`` likely timings in the whole audio and in parts of it, the best first.
 
-        ``whole_timings`` are timings of the whole audio. If there are none, a frame shift is estimated from the number
-        of rows, which begin ``stride`` frames apart. Parts are searched with all ``row_shifts`` for which the array,
-        without ``THRESHOLDS.margin`` rows at both ends, is not longer than the audio.
+        ``whole_timings`` are timings of the whole audio. If the list is empty, a frame shift is estimated from the
+        number of rows, which begin ``stride`` frames apart. Parts are searched with all ``row_shifts`` for which the
+        array, without ``THRESHOLDS.margin`` rows at both ends, is not longer than the audio.
         """
         timings, count = list(whole_timings), len(self.rows)
         shift = round(source.length / count / stride)
@@ -122,12 +123,12 @@ class Pattern:
         independent_share = min(1.0, row_shift / (HALF_FRAME_SECONDS * source.rate))
         energies = compute_energies(source, step, band_count)
         bands_of_steps = _decorrelate_bands(energies, max(1, round(row_shift / step)))
-        # The bands have more rows than the audio, so that the array may reach beyond both ends.
-        total = max(int(source.length / row_shift), len(self.rows)) + 2 * THRESHOLDS.margin
-        charge_microseconds(2500 + 3 * (total + len(self.rows)) + 0.2 * energies.size)
+        # The bands begin before the audio and end after it, so that the array may reach beyond both ends.
+        time_count = max(int(source.length / row_shift), len(self.rows)) + 2 * THRESHOLDS.margin
+        charge_microseconds(2500 + 3 * (time_count + len(self.rows)) + 0.2 * energies.size)
         timings = list[Timing]()
         for quarter in range(4):  # The first row may begin at any sample, so try each quarter of a row shift.
-            centers = quarter * row_shift / 4 + (np.arange(total) - THRESHOLDS.margin) * row_shift
+            centers = quarter * row_shift / 4 + (np.arange(time_count) - THRESHOLDS.margin) * row_shift
             # Frames of energies begin one step apart, so the middle of the first frame is half a frame after sample 0.
             steps = (centers - 0.5 * STEPS_PER_FRAME * step) / step
             bands = np.stack([np.interp(steps, np.arange(len(band)), band) for band in bands_of_steps.T])
@@ -146,7 +147,7 @@ class Pattern:
         is the share of rows that count as independent observations. :meth:`_find_best_timings` describes ``is_whole``.
         """
         estimates = correlate_at_lags(self.components, self.rows, bands)
-        delays = np.arange(len(estimates)) - THRESHOLDS.margin  # Rows from the beginning of the audio to the array's.
+        delays = np.arange(len(estimates)) - THRESHOLDS.margin  # Delays, in rows, of the array behind the audio.
         max_delay = len(estimates) - 2 * THRESHOLDS.margin + MAX_OUTSIDE_ROWS
         is_inside = (delays > -MAX_OUTSIDE_ROWS) & (delays < max_delay)
         estimates *= np.clip(1 - DELAY_COST * np.abs(delays), 0, 1) if is_whole else is_inside
@@ -186,8 +187,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
     The result (components, frames) has the largest component last, and is 0 outside the mask ``rows`` (frames,). An
     array of fewer columns has one component per column. Powers are first converted to logarithms. Columns are clipped
-    to their 5% and 95% quantiles and scaled to unit variance. If there are more than 600 columns, means of neighboring
-    columns replace the principal components.
+    to their 5% and 95% quantiles and scaled to unit variance. More than 600 columns are averaged in groups instead.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
@@ -219,7 +219,7 @@ def compute_energies(source: AudioSource, step: int, band_count: int) -> Doubles
         return np.zeros((1, band_count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
     charge_microseconds(0.012 * len(frames) * points)
-    bins, weights, starts = make_mel_filters("hertz", rate, points, band_count, 0.0, 0.0)
+    bins, weights, starts = make_mel_filters("hertz", rate, points, band_count, low=0.0, high=0.0)
     window, energies = np.hanning(size).astype(np.float32), []
     for first in range(0, len(frames), THRESHOLDS.frames):
         spectrum = np.fft.rfft(frames[first : first + THRESHOLDS.frames] * window, points)
@@ -248,16 +248,15 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
 def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Doubles:
     """Return the estimated share (U - T + 1,) of the variance of components that bands explain at each lag.
 
-    At lag k, ``components`` (n, T) are compared with ``bands[:, k : k + T]`` at the times that the mask ``rows`` (T,)
-    selects. ``bands`` (m, U) have unit variance and are uncorrelated, but only over their whole length, so the estimate
-    may exceed 1.
+    At lag k, ``components`` (n, T) are compared with ``bands[:, k : k + T]`` at the times in the mask ``rows`` (T,).
+    ``bands`` (m, U) have unit variance and are uncorrelated over their whole length only, so estimates may exceed 1.
     """
     length, total_length, row_count = components.shape[1], bands.shape[1], rows.sum()
     fft_size, lags = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1)
     spectra, squared_spectra = (np.fft.rfft(series, fft_size) for series in (bands, bands**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
-        """Return at each lag the sum of products of ``series`` (T,) and the bands with these Fourier transforms."""
+        """Return the sums (m, lags) of products of ``series`` (T,) and the bands with these Fourier transforms."""
         return np.fft.irfft(transforms * np.fft.rfft(series, fft_size).conj(), fft_size)[..., lags]
 
     mask = rows.astype(np.float64)

@@ -18,9 +18,9 @@ class Budget:
     """Budget of an answer: the work that its search and its settling may do, and an upper bound on processor time.
 
     Settling chooses the options that the search leaves open, and completion tells certain options from guesses. Work is
-    counted in units of about a microsecond of a processor core. When the search ends, reserves remain for settling, for
-    completion, and for the computation that is still running. The first and the last grow with ``seconds_of_audio``.
-    Results are repeatable, unless the processor time of the thread ends a search first, as on a slow or busy machine.
+    counted in units of about a microsecond of a processor core. When the search ends, reserves remain for settling,
+    completion and the running computation. The first and third reserves grow with ``seconds_of_audio``. Results are
+    repeatable, unless processor time ends a search first, as on a slow or busy machine.
 
     Attributes:
         units: units of work that were counted.
@@ -55,7 +55,7 @@ class Budget:
         return is_over
 
     def begin_completion(self) -> None:
-        """Let later calls of :meth:`is_settling_over` allow use of the reserve for completion as well."""
+        """Add the reserve for completion to the reserve that :meth:`is_settling_over` checks."""
         self._end_of_settling = self._end_of_completion
 
     def is_settling_over(self) -> bool:

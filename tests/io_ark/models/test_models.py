@@ -243,6 +243,12 @@ def test_states_that_emit_nothing_take_no_frame() -> None:
     assert HmmTopology.of({1: entry}).min_length(1) == 1
 
 
+def test_an_hmm_without_a_path_to_the_final_state_has_no_length() -> None:
+    entry = (state(0, 0, (0, 1.0)), state(1, 1, (2, 1.0)), state(2, 2, (1, 0.5), (3, 0.5)), FINAL)
+    with pytest.raises(FormatError, match="phone 1 has no path to its final state"):
+        HmmTopology.of({1: entry}).min_length(1)
+
+
 @pytest.mark.parametrize("phone", [b"0", b"-1", b"2147483648", b"2000000000"])
 def test_phone_out_of_range_is_refused(phone: bytes) -> None:
     text = (FILES / "topo").read_bytes()
