@@ -35,7 +35,7 @@ MAX_AUDIO_BYTES = 1 << 32
 _FLAC_BYTES = 26
 _SPHERE_BYTES = 1024  # Usual size of a SPHERE header.
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
-_CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
+_CHUNK_SAMPLES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
 
 
 def detect_audio_format(source: Source) -> str:
@@ -188,7 +188,7 @@ def _read_chunks(file: Any, source: Source, max_duration: float) -> list[npt.NDA
     count = clipped_count = 0
     is_float = file.subtype in ("FLOAT", "DOUBLE")
     while True:
-        chunk = file.read(_CHUNK_FRAMES, dtype="float64" if is_float else "int16", always_2d=True)
+        chunk = file.read(_CHUNK_SAMPLES, dtype="float64" if is_float else "int16", always_2d=True)
         if not len(chunk):
             break
         count += len(chunk)

@@ -47,7 +47,12 @@ def align_numbers(array: Array) -> Array:
 
 
 class CompressionMethod(enum.IntEnum):
-    """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``."""
+    """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``.
+
+    >>> from io_ark.codecs import CompressionMethod
+    >>> CompressionMethod.of("speech")
+    <CompressionMethod.SPEECH_FEATURE: 2>
+    """
 
     AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO.
     SPEECH_FEATURE = 2  # One byte, with a range for each column and a finer scale between its quartiles.
@@ -96,12 +101,12 @@ class CompressedMatrix:
 
     Attributes:
         format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
-        minimum: value of integer 0.
-        range: difference between the values of the largest integer and of integer 0.
+        minimum: value of the code 0, or for ``CM``, of the percentile 0.
+        range: difference between this value and the value of the largest code, or for ``CM``, of the percentile 65535.
         codes: the integers. ``CM``: uint8 of shape (columns, rows). ``CM2``: uint16 of shape (rows, columns). ``CM3``:
             uint8 of shape (rows, columns).
-        percentiles: for ``CM`` only, uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of
-            each column, in units of 1/65535 of the range.
+        percentiles: for ``CM`` only, uint16 of shape (columns, 4). The values of the codes 0, 64, 192 and 255 of each
+            column, as distances from the minimum in units of 1/65535 of the range.
 
     >>> import numpy as np
     >>> from io_ark.codecs.compressed import compress
@@ -127,8 +132,9 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Decompress to an array of shape (rows, columns). Values are computed in float32, then cast to ``dtype``."""
-        header, *integers = _encode_parts(self)
-        return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
+        header, percentiles, codes = _encode_parts(self)
+        data = b"".join((percentiles, codes))
+        return _decompress(header, *self.shape, data, begin=0).astype(dtype, copy=False)
 
     def extract_part(self, rows: slice, columns: slice) -> Array:
         """Decompress the matrix, and return a copy of the rows and columns that two slices select."""
@@ -217,7 +223,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
 
 def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
-    """Compress a matrix of shape (rows, columns), and return its bytes without the binary marker."""
+    """Compress a matrix, and return its bytes without the binary marker. For the errors, see :func:`compress`."""
     values = as_floats(matrix, np.float32, 2)
     if values.size == 0:
         return b"CM " + bytes(_HEADER.size)
@@ -467,5 +473,6 @@ class CompressedMatrixCodec(Codec[Any]):
             write_text_matrix(sink, matrix.to_array())
             return
         is_compressed = isinstance(value, CompressedMatrix)
-        for part in _encode_parts(value) if is_compressed else (_encode_matrix(value, self.method),):
+        parts = _encode_parts(value) if is_compressed else (_encode_matrix(value, self.method),)
+        for part in parts:
             sink.write(part)

@@ -57,7 +57,7 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Skip a dense matrix in binary. Return its numbers of rows and columns. For ``head``, see :func:`read_dense`."""
+    """Skip a dense matrix in binary, and return its numbers of rows and columns (see :func:`read_dense`)."""
     stored_dtype, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored_dtype.itemsize)
     return rows, columns

@@ -208,11 +208,11 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         count = base.read_size(source, True, "the number of vectors")
         length_arrays, number_arrays = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
-            numbers, ends = read_lists(source, count, 1)
+            numbers, ends = read_lists(source, limit=count, width=1)
             if len(ends):
                 length_arrays.append(np.diff(ends, prepend=0) - 1)
                 number_arrays.append(remove_counts(numbers, ends))
-            else:  # The next list is long or invalid. Its codec reads it by itself, or raises the error.
+            else:  # The next list is long or invalid. IntVectorCodec reads the list, or raises the error.
                 number_arrays.append(self._vector.read_body(source, True))
                 length_arrays.append(np.array([len(number_arrays[-1])]))
             count -= len(length_arrays[-1])
@@ -293,7 +293,10 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
-        """Parse the numbers in ``text``, a part of the line at offset ``at``. Raise FormatError for any other word."""
+        """Parse ``text``, a part of the line at the offset ``at``, as numbers of the type ``dtype``.
+
+        Raise FormatError for a word that is not such a number.
+        """
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []
@@ -340,6 +343,11 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
 
     This is the layout of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector`` (``src/base/io-funcs-inl.h``) for
     single files and within other objects. Tables of int-vectors have a different layout.
+
+    >>> from io_ark.codecs import PlainIntVectorCodec
+    >>> from io_ark.streams.source import BytesSource
+    >>> PlainIntVectorCodec().read(BytesSource(b"[ 1 2 3 ]\\n")).tolist()
+    [1, 2, 3]
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:

@@ -128,7 +128,7 @@ def _read_step_indexes(source: Source, limit: int, previous_index: Array) -> Arr
 
 
 def _read_complete_indexes(source: Source, limit: int) -> Array:
-    """Read 1 to ``limit`` completely stored indexes (indexes, 3). Raise FormatError if the first one is invalid."""
+    """Read 1 to ``limit`` completely stored indexes (indexes, 3). Raise FormatError if the first index is invalid."""
     data = source.peek(limit * _COMPLETE_INDEX.itemsize)
     records = np.frombuffer(data, _COMPLETE_INDEX, len(data) // _COMPLETE_INDEX.itemsize)
     index = records["index"]

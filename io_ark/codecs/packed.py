@@ -70,7 +70,7 @@ class PackedMatrixCodec(ArrayCodec):
                 packed = np.array(numbers)
         with np.errstate(over="ignore", invalid="ignore"):
             packed = packed.astype(self.dtype, copy=False)
-        return packed if self.form == "packed" else unpack_triangle(packed, size, self.form == "symmetric")
+        return packed if self.form == "packed" else unpack_triangle(packed, size, is_symmetric=self.form == "symmetric")
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         stored_dtype, size, count = _read_header(source, True)

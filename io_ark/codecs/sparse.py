@@ -34,11 +34,17 @@ Array = npt.NDArray[Any]
 
 @register_kind("sparse-vector")
 class SparseVector(NamedTuple):
-    """Vector of which only some elements are stored. Elements that are not stored are zero."""
+    """Vector of which only some elements are stored. Elements that are not stored are zero.
 
-    dim: int  # Number of elements.
-    indices: Array  # Indices of the stored elements: int32, ascending.
-    values: Array  # Values of the stored elements: float32.
+    >>> import numpy as np
+    >>> from io_ark.codecs.sparse import SparseVector
+    >>> SparseVector(4, np.array([1, 2], np.int32), np.array([0.5, 2.0], np.float32)).to_array().tolist()
+    [0.0, 0.5, 2.0, 0.0]
+    """
+
+    dim: int  # Number of elements, including those that are not stored.
+    indices: Array  # int32 of shape (stored,): indices of the stored elements, ascending.
+    values: Array  # float32 of shape (stored,): values of the stored elements.
 
     @classmethod
     def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
@@ -67,7 +73,12 @@ class SparseVector(NamedTuple):
 
 @register_kind("sparse-matrix")
 class SparseMatrix(NamedTuple):
-    """Matrix whose rows are sparse vectors."""
+    """Matrix whose rows are sparse vectors.
+
+    >>> from io_ark.codecs.sparse import SparseMatrix
+    >>> SparseMatrix.from_array([[0, 1], [2, 0]]).extract_part(slice(0, 1), slice(0, 2)).to_array().tolist()
+    [[0.0, 1.0]]
+    """
 
     rows: Sequence[SparseVector]  # Sparse vectors of equal dimension.
 
@@ -163,7 +174,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
 
 
 def _read_named_number(source: Source, name: bytes, what: str) -> int:
-    """Read a name and a number, such as ``dim=20``, and return the number.
+    """Read a name and a 32-bit number, such as ``dim=20``, and return the number. Raise FormatError for other text.
 
     ``name`` includes the equals sign. ``what`` names the object in errors.
     """

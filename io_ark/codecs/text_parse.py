@@ -40,7 +40,10 @@ _DOUBLE = struct.Struct("<d")
 
 
 def round_to_float32(text: bytes) -> float:
-    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64."""
+    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64.
+
+    A number beyond the range of float32 becomes infinite.
+    """
     double = float(text)
     try:
         nearest: float = _FLOAT.unpack(_FLOAT.pack(double))[0]

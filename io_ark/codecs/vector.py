@@ -65,7 +65,7 @@ class VectorCodec(FloatArrayCodec):
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
-        """Read a vector in text. Raise FormatError for several rows, or for numbers that no white space separates."""
+        """Read a vector in text. Raise FormatError unless it is one row of numbers with white space between them."""
         text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
             row_end = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)

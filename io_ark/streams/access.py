@@ -28,6 +28,12 @@ class Access(NamedTuple):
         network: allow URLs of the schemes in :data:`SCHEMES`, and of the schemes that ``IO_ARK_SCHEMES`` lists.
         private: allow http and https URLs at addresses of a private network or of this machine. Addresses are checked
             when a connection is made. ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files as well.
+
+    >>> from io_ark.streams import Access
+    >>> Access(pipes=False).check_command("cat feats.ark |")
+    Traceback (most recent call last):
+    ...
+    io_ark.errors.PipesRefusedError: the command 'cat feats.ark |' is not run: pipes are disabled (pipes=False)
     """
 
     pipes: bool = True

@@ -95,8 +95,8 @@ class OpenFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
         """Return a source that reads this regular file, or its memory map, from the byte ``offset`` to the end.
 
-        ``ahead`` is True to read ahead, because the following bytes will be needed. Raise OpenError if the offset is
-        beyond the end of the file.
+        If ``ahead`` is True, the source also reads later bytes, for callers that read several objects in order. Raise
+        OpenError if the offset is beyond the end of the file.
         """
         if self._map is not None:
             # MapSource calls `map` to check the size again, because reading past the end of a file that has shrunk

@@ -74,10 +74,16 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened, or the name has an offset above 0 and the file is not a regular file.
+        OpenError: the file or standard input cannot be opened, or the name has an offset above 0 and the file is not a
+            regular file.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
-        NetworkRefusedError: the name is a URL, and the network is disabled.
+        NetworkRefusedError: the name is a URL, and the URL is not allowed (see :class:`Access`).
+
+    >>> from io_ark.streams import open_input
+    >>> with open_input("echo utt1 1 2 3 |") as opened:
+    ...     opened.source.read_line()
+    b'utt1 1 2 3'
     """
     access = access or Access()
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename

@@ -319,7 +319,14 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
         WriteError: bytes that Python has buffered for standard output cannot be written.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
-        NetworkRefusedError: the name is a URL, and the network is disabled.
+        NetworkRefusedError: the name is a URL, and the URL is not allowed (see :class:`Access`).
+
+    >>> import tempfile
+    >>> from io_ark.streams import open_output
+    >>> with open_output(tempfile.mkdtemp() + "/a.txt") as output:
+    ...     output.write(b"utt1 1 2 3")
+    ...     output.tell()
+    10
     """
     access = access or Access()
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
@@ -345,7 +352,7 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
 
     def discard() -> None:
         with raw:
-            if append and raw.seekable():  # No entry after an incomplete entry could be read.
+            if append and raw.seekable():  # An incomplete entry would make later entries unreadable.
                 raw.truncate(start)
 
     buffer_bytes = FILE_BUFFER if raw.seekable() else None
@@ -375,7 +382,7 @@ def _open_standard_output() -> Output:
 def _open_output_pipe(command: str, access: Access) -> Output:
     """Start a command in a shell, and return an output that writes to it. Closing the output waits for the command."""
     access.check_command(command)
-    child, write_end = spawn(command, 0, f"|{command}")
+    child, write_end = spawn(command, target=0, name=f"|{command}")
     raw = open(write_end, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
     def finish() -> None:  # A forked process does not call this, because it cannot wait for the command.

@@ -83,10 +83,9 @@ def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     except ImportError:
         raise OpenError(f"{format_missing_package('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
+    only_public = _is_http(url) and not access.private
     try:
-        system, path = url_to_fs(
-            url, **({"get_client": _create_public_client} if _is_http(url) and not access.private else {})
-        )
+        system, path = url_to_fs(url, **({"get_client": _create_public_client} if only_public else {}))
     except (ImportError, ValueError) as error:
         advice = "correct the URL, or install the package for its protocol"
         raise OpenError(f"cannot be opened: {error}; {advice}", file=url) from error
@@ -186,7 +185,8 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
     from aiohttp import ClientTimeout  # Imported here, because an import at the top delays every program.
 
     total_seconds = _TIMEOUT_SECONDS + (stop - start) / _MIN_BYTES_PER_SECOND
-    options: dict[str, Any] = {"timeout": ClientTimeout(total_seconds, None, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)}
+    timeout = ClientTimeout(total_seconds, sock_read=_TIMEOUT_SECONDS, sock_connect=_TIMEOUT_SECONDS)
+    options: dict[str, Any] = {"timeout": timeout}
     if "timeout" in system.client_kwargs:  # A timeout that the user has configured replaces this timeout.
         options.clear()
     options |= system.kwargs
@@ -254,9 +254,9 @@ def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version ("": any version).
+    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" if unknown.
 
-    The answer may have another version, which the caller must refuse.
+    The answer may have a different version, which the caller must refuse.
     """
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     request = {"http": _request_by_http, "https": _request_by_http, "s3": _request_from_s3}.get(protocol)
@@ -273,7 +273,8 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
 class RemoteFile:
     """A file at a URL, read by ranges of bytes. Threads and forked processes may share it, and it can be pickled.
 
-    ``access`` is the permission to open the URL.
+    ``access`` is the permission to open the URL. Raise NetworkRefusedError if the URL is not allowed, and OpenError if
+    the server cannot be reached, does not have the file, or does not tell its size.
 
     Attributes:
         path: the URL.
@@ -289,7 +290,7 @@ class RemoteFile:
         self._access = access
         self._connection = _Connection(url, access)
         self._span = 0, b""  # Offset and content of the bytes that were fetched last.
-        self._ahead = _MIN_REQUEST_BYTES  # Number of bytes that the next request asks for, if it needs fewer.
+        self._ahead = _MIN_REQUEST_BYTES  # Minimum number of bytes of the next request.
         self._typical = _MIN_REQUEST_BYTES  # Running mean of the number of bytes read between two jumps.
         self._run_start = 0  # Offset to which the last jump led.
         self.size, self._version = self._request_first_bytes()
@@ -353,7 +354,7 @@ class RemoteFile:
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
         """Double the number of bytes to read ahead while reading in order.
 
-        After a jump, set it to about the mean number of bytes that were read between two jumps, up to 1 MiB.
+        After a jump, set this number to about the mean number of bytes that were read between two jumps, up to 1 MiB.
 
         Args:
             offset: offset of the next read.
@@ -372,7 +373,7 @@ class RemoteFile:
         """Request the bytes ``start`` to ``stop - 1``. Raise OpenError if other bytes arrive or the file changed."""
 
         def request_bytes(system: Any, path: str) -> bytes:
-            """Request the bytes once, and check the answer. Raise ConnectionError if it is incomplete."""
+            """Request the bytes once, and check the answer. Raise ConnectionError if bytes are missing."""
             answer = _request_range(system, path, start, stop, self._version)
             # An answer to If-Range may omit the version, because it is the requested version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
@@ -399,7 +400,7 @@ class RemoteFile:
         plus the time for the bytes. Errors name the byte ``offset``.
         """
         begin = time.monotonic()
-        for attempt, seconds in enumerate((*_RETRY_SECONDS, None), 1):
+        for attempt, seconds in enumerate((*_RETRY_SECONDS, None), 1):  # After the last attempt, there is no wait.
             system, path = self._connection()
             try:
                 return work(system, path)
@@ -450,7 +451,7 @@ class RemoteSource(FileSource):
     Args:
         file: the file.
         offset: offset of the first byte to read.
-        ahead: True to read ahead, because the bytes after an object will be needed.
+        ahead: True to fetch later bytes with each request, for callers that read several objects in order.
     """
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
@@ -495,7 +496,10 @@ class RemoteSource(FileSource):
 
 
 class Upload:
-    """A file that is being uploaded to a URL, if ``access`` permits it. It appears at the URL when it is complete."""
+    """A file that is being uploaded to a URL. It appears at the URL when it is complete.
+
+    Raise NetworkRefusedError if ``access`` does not allow the URL, and OpenError if the file cannot be created.
+    """
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)

@@ -228,7 +228,10 @@ class Source:
         return chain.from_iterable(self.read_line_lists())
 
     def read_line_lists(self) -> Iterator[list[bytes]]:
-        """Yield the same lines as :meth:`read_lines`, in lists of lines that arrive together."""
+        """Yield the lines of :meth:`read_lines` in lists of lines that arrive together.
+
+        Raise FormatError if no line break follows in about 64 MiB.
+        """
         unfinished: list[bytes] = []  # Parts of a line whose end has not arrived.
         while piece := self.read_some(LARGE_WINDOW):
             first, newline, remainder = piece.partition(b"\n")
@@ -245,7 +248,8 @@ class Source:
     def read_line(self) -> bytes:
         r"""Read the bytes before the next ``\n``, or before the end of the source, and skip the ``\n``."""
         line = self.read_until(b"\n")
-        self._at += self._at < self._end
+        if self._at < self._end:
+            self._at += 1
         return line
 
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
@@ -326,7 +330,10 @@ class Source:
             self._raise_truncated(count, remaining)
 
     def _raise_truncated(self, size: int, available: int, offset: int | None = None) -> NoReturn:
-        """Raise TruncatedError because only ``available`` of ``size`` bytes can be read at ``offset`` (None: here)."""
+        """Raise TruncatedError, because only ``available`` of ``size`` bytes can be read at ``offset``.
+
+        If ``offset`` is None, the error names the offset of the next byte.
+        """
         raise TruncatedError(
             f"ends too early: expected {format_count(size, 'more byte')}, but only {available} "
             f"{'is' if available == 1 else 'are'} available",
@@ -361,7 +368,7 @@ class BytesSource(Source):
 
     Args:
         buffer: object with the buffer protocol that contains the bytes.
-        offset: offset of the first byte to read.
+        offset: offset of the first byte to read. Raise OpenError if it is outside the buffer.
         name: name for error messages.
     """
 
@@ -472,11 +479,12 @@ class FileSource(StreamSource):
     """Source of a regular file's bytes. It uses ``pread``, so that readers of the descriptor share no file position.
 
     Args:
+        descriptor: descriptor of the open file.
         offset: offset of the first byte to read.
         size: size of the file in bytes.
         name: name for error messages.
         owner: object that closes the descriptor when it is deleted.
-        ahead: True to read bytes after an object in the same call, because the next object will probably be read.
+        ahead: True to read bytes after an object in the same call, for callers that read several objects in order.
     """
 
     _bytes_after_jump = HEADER_WINDOW  # Becomes SMALL_WINDOW once a small object needs more bytes.

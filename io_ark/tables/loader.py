@@ -82,7 +82,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 
 
 def prepend_folder(rxfilename: str, folder: str) -> str:
-    """Prepend ``folder`` to a relative file name. Do not change commands, ``-``, URLs, and absolute or empty names."""
+    """Prepend ``folder`` to a relative file name. Return commands, ``-``, URLs, absolute and empty names unchanged."""
     name, _ = split_range(rxfilename)
     if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):
         return rxfilename
@@ -150,10 +150,11 @@ class Loader:
 
         Successive lines often name ranges of the output of one command.
         """
-        last = self._last
-        if last is None or last[0] != name:
-            last = self._last = (name, read_target(self._codec, target, None, self._access, self._files))
-        return last[1]
+        last_name, value = self._last or (None, None)
+        if last_name != name:
+            value = read_target(self._codec, target, selection=None, access=self._access, files=self._files)
+            self._last = name, value
+        return value
 
     def _read_at_offset(self, path: str, offset: int) -> Any:
         """Read the object at an offset (bytes) of a file. Reuse the last idle source if it can reach this position.

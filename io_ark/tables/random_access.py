@@ -229,9 +229,9 @@ class ScriptLookup(Lookup):
         if self.closed:
             self.check_open()
         if self._loaded is not None:
-            loaded, self._loaded = self._loaded, None
-            if loaded[0] == key:
-                return loaded[1]
+            (loaded_key, value), self._loaded = self._loaded, None
+            if loaded_key == key:
+                return value
         rxfilename = self._script.get(key)
         if rxfilename is None:
             self.refuse_missing(key)
@@ -281,7 +281,7 @@ class _ArchiveScan(Lookup):
             self._close_input()
 
     def _check_order(self, key: str) -> None:
-        """Raise :class:`OrderError` unless the bytes of a key are greater than those of the previous call's key."""
+        """Raise :class:`OrderError` unless the bytes of a key are greater than the bytes of the previous key."""
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
             self.refuse_order(
@@ -338,7 +338,10 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Store entries up to ``key`` or, with the option ``s``, a greater key. Return True if ``key`` is found."""
+        """Store entries up to ``key`` or, with the option ``s``, a greater key. Return True if ``key`` is found.
+
+        Raise OrderError for a duplicate key.
+        """
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()

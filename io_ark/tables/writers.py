@@ -85,7 +85,7 @@ class ArchiveTarget:
         entry.is_broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block and return True. If a key of an ArrayBlock is invalid, only return False."""
+        """Write a block and return True, or write nothing and return False if an ArrayBlock has an invalid key."""
         if isinstance(block, PackedBlock):
             buffers, starts = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
@@ -152,7 +152,10 @@ class ScriptTarget:
         self.entry = WholeWrites(table.script)
 
     def write(self, key: str, chunks: list[Any]) -> None:
-        """Write the object ``chunks[1:]`` to the file of ``key``. With ``p``, skip keys that the script file lacks."""
+        """Write the object ``chunks[1:]`` to the file of ``key``.
+
+        If the script file lacks the key, skip the object with the option ``p``, and raise WriteError otherwise.
+        """
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
