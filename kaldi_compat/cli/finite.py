@@ -56,7 +56,8 @@ class FiniteCheck:
         Args:
             block: the matrices. In a block of several matrices, none may be empty.
             rows: all rows of the matrices, (rows, columns).
-            bounds: rows ``bounds[m]`` to ``bounds[m + 1] - 1`` belong to matrix ``m``.
+            bounds: boundaries of the matrices, (entries + 1,): matrix ``m`` has rows ``bounds[m]`` to
+                ``bounds[m + 1] - 1``.
         """
         if rows.size and not math.isfinite((last_rows := rows.take(bounds[1:] - 1, axis=0)).sum()):
             self.check_arrays(NORMALIZED_FEATURES, zip(block.decode_keys(), last_rows, strict=True))

@@ -53,7 +53,7 @@ def _run_command(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     commands = _split_pipeline(command)
     stages = list(map(shlex.split, commands))
     num_foreign = len(stages)
-    while num_foreign and _can_run_here(stages[num_foreign - 1], num_foreign == 1):
+    while num_foreign and _can_run_here(stages[num_foreign - 1], is_first=num_foreign == 1):
         num_foreign -= 1
     foreign_programs = [words[0] for words in stages[:num_foreign]]
     # The shell runs words that are not files on PATH, such as its own commands, and "time", which is also a keyword.

@@ -15,7 +15,7 @@ from kaldi_compat.native import library
 
 
 def describe_installation() -> str:
-    """Describe versions, engines, libraries and programs, with one line for each, for users and bug reports."""
+    """Describe versions, engines, libraries and programs for users and bug reports. Each line describes one item."""
     lines = [
         (
             "kaldi-compat",

@@ -35,7 +35,8 @@ def log_error(error: BaseException) -> None:
     """Log an error with the file and the line of the code that raised it."""
     path, line, function = _find_origin(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
-    logger.handle(logger.makeRecord(logger.name, logging.ERROR, path, line, message, (), None, func=function))
+    record = logger.makeRecord(logger.name, logging.ERROR, path, line, message, args=(), exc_info=None, func=function)
+    logger.handle(record)
 
 
 def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
@@ -137,5 +138,8 @@ def _log_warning(
     line: str | None = None,
 ) -> None:
     """Log a Python warning, as a replacement for :func:`warnings.showwarning`."""
-    module = os.path.splitext(os.path.basename(filename))[0]
-    logger.handle(logger.makeRecord(logger.name, logging.WARNING, filename, lineno, str(message), (), None, module))
+    module = os.path.splitext(os.path.basename(filename))[0]  # It takes the place of the function, which is unknown.
+    record = logger.makeRecord(
+        logger.name, logging.WARNING, filename, lineno, str(message), args=(), exc_info=None, func=module
+    )
+    logger.handle(record)

@@ -125,7 +125,8 @@ def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[
                 _log_every_tenth(total)
                 log_verbose(2, "Processed features for key %s", key)
         else:
-            for total in range(first + -first % _LOG_EVERY, count() + 1, _LOG_EVERY):
+            next_multiple = first + -first % _LOG_EVERY  # The smallest multiple of _LOG_EVERY that is at least `first`.
+            for total in range(next_multiple, count() + 1, _LOG_EVERY):
                 _log_every_tenth(total)
         yield block
 
@@ -190,7 +191,9 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
     """
     counts = Counts()
     results = compute_results(function, blocks, counts)
-    for result in log_progress(results, lambda: counts.done) if progress else results:
+    if progress:
+        results = log_progress(results, lambda: counts.done)
+    for result in results:
         writer.write_block(result)
     return counts
 
@@ -218,7 +221,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
 
 
 def stack_vectors(block: ArrayBlock) -> Vector:
-    """Return the vectors of a block as one array, (entries, length). Raise Skip if they differ in length."""
+    """Return the vectors of a block as one array, (entries, length). Raise Skip if the vectors differ in length."""
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
         raise Skip  # An empty Skip asks the caller to split the block.
@@ -314,9 +317,9 @@ def convert_table(
     :func:`convert_table_or_file`.
     """
     with Tables() as tables:
-        writer = tables.write(kind_out or kind, target) if output_first else None
+        writer = tables.open_writer(kind_out or kind, target) if output_first else None
         blocks = tables.read(kind, source)
-        return map_table(blocks, writer or tables.write(kind_out or kind, target), function, progress=progress)
+        return map_table(blocks, writer or tables.open_writer(kind_out or kind, target), function, progress=progress)
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:

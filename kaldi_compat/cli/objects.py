@@ -36,7 +36,7 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
 
     Args:
         block: the audio.
-        channel: index of a channel. If negative, select the first channel, and warn if there are several channels.
+        channel: index of an existing channel. If negative, select the first channel, and warn if there are several.
 
     Raises:
         Skip: a block of several entries contains audio with several channels, or samples that are not 16-bit.

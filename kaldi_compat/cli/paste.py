@@ -28,7 +28,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
     are the other tables. ``combine`` combines the objects of kind ``kind`` of a block of entries (see :data:`Combine`).
     """
     with Tables() as tables:
-        writer, blocks = tables.write(kind, target), tables.read(kind, source)
+        writer, blocks = tables.open_writer(kind, target), tables.read(kind, source)
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:

@@ -46,16 +46,13 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
 
 
 def require_usable_vector(key: str, vector: Vector, dim: int, owner: str) -> None:
-    """Raise :class:`FeatureError` unless a vector is finite and has the expected dimension.
+    """Raise :class:`FeatureError` if a vector is empty, lacks the expected dimension, or contains NaN or infinities.
 
     Args:
         key: key of the vector.
-        vector: vector (dim,).
+        vector: the vector, (dim,).
         dim: the expected dimension.
         owner: subject and verb before the expected dimension in the message, such as "the PLDA model has".
-
-    Raises:
-        FeatureError: the vector has a different dimension, is empty, or contains NaN or infinities.
     """
     if not len(vector):
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
@@ -119,7 +116,7 @@ class Trials:
                     counts.done += len(scores)
                     counts.failed += bad_line - len(scores)
                     if bad_line < len(pairs):
-                        raise _refuse_trial(source, counts.total, group[bad_line])
+                        raise _make_trial_error(source, counts.total, group[bad_line])
         if counts.done:
             mean, mean_square = np.float32(score_sum / counts.done), np.float32(square_sum / counts.done)
             deviation = np.sqrt(mean_square - mean * mean)
@@ -160,12 +157,13 @@ class Trials:
             scores = self.score(*map(list, zip(*value_pairs, strict=True))).tolist() if value_pairs else []
             return scored_pairs, scores, error
         except FeatureError:  # Score one by one before the pair whose dimensions differ.
-            scores, earlier_error = _collect_values(self.score([one], [other]).item() for one, other in value_pairs)
+            single_scores = (self.score([first], [second]).item() for first, second in value_pairs)
+            scores, earlier_error = _collect_values(single_scores)
             return scored_pairs[: len(scores)], scores, earlier_error or error
 
 
-def _refuse_trial(source: str, index: int, line: str) -> OptionError:
-    """Log how to correct a line of the trials, and return Kaldi's error. ``index`` is the number of earlier lines."""
+def _make_trial_error(source: str, index: int, line: str) -> OptionError:
+    """Log how to correct the line with the index ``index`` (from 0) of the file ``source``. Return Kaldi's error."""
     advice = "remove other columns, for example with awk '{print $1, $2}'"
     if len(split_words(line)) < 2:
         advice = "add the missing key, or remove the line"

@@ -164,7 +164,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
     """
     source, *others, target = names
     with Tables() as tables:
-        writer = tables.write(kind, target)
+        writer = tables.open_writer(kind, target)
         blocks = tables.read(kind, source)
         sums = _Sums(kind, source, scale)
         for number, (name, factor) in enumerate(zip(others, scales, strict=True), 2):
