@@ -256,10 +256,8 @@ def read_token(source: Source, binary: bool) -> bytes:
         source.fail("expected a token, found white space or the end", at)
     source.skip(len(token[0]))
     if source.peek(1) not in WHITE_SPACE:
-        source.fail(
-            f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}; the file is damaged",
-            at,
-        )
+        source.fail(f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}; the file is "
+                    "damaged", at)  # fmt: skip
     if not source.at_end():
         source.skip(1)
     return token[0]

@@ -350,7 +350,5 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
             return "int-vector-vector"
         if all(isinstance(item, tuple) and len(item) == 2 for item in items):
             return "posterior"
-    raise FormatError(
-        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or lists of "
-        "(integer, weight) pairs; pass kind=... for any other type"
-    )
+    raise FormatError("cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or "
+                      "lists of (integer, weight) pairs; pass kind=... for any other type")  # fmt: skip

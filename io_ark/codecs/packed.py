@@ -85,10 +85,8 @@ class PackedMatrixCodec(ArrayCodec):
         values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
-            source.fail(
-                f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(values)}: read another kind of object",
-                at,
-            )
+            source.fail(f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(values)}: read another kind "
+                        "of object", at)  # fmt: skip
         return values, size
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:

@@ -252,10 +252,8 @@ def _count_bytes(source: Source, announced_size: int | None) -> int:
     while count < limit and (chunk := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
         count += len(chunk)
     if announced_size is None and count == limit:
-        source.fail(
-            f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless device "
-            "or pipe"
-        )
+        source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless "
+                    "device or pipe")  # fmt: skip
     if announced_size is not None and count < announced_size:
         logger.warning(TRUNCATED, source.name, announced_size, count)
     return count
@@ -524,10 +522,8 @@ class WaveCodec(_AudioCodec[Wave]):
         rate = int(frequency)
         # The size of the RIFF chunk counts 36 bytes of the header, and has 32 bits like the number of bytes per second.
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
-            raise FormatError(
-                f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
-                "less than 4 GiB of samples at a positive rate"
-            )
+            raise FormatError(f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
+                              "less than 4 GiB of samples at a positive rate")  # fmt: skip
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,
                                2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(view_raw_bytes(data.T))

@@ -61,11 +61,9 @@ class Access(NamedTuple):
             raise NetworkRefusedError(f"the network is not used: {reason}", file=url)
         scheme = url.partition("://")[0].lower()
         if scheme not in (*SCHEMES, *os.environ.get(SCHEMES_VARIABLE, "").lower().split(",")):
-            raise NetworkRefusedError(
-                f"URLs of the scheme {scheme!r} are not opened: use {', '.join(SCHEMES)}, or list the scheme in "
-                f"{SCHEMES_VARIABLE} in the environment",
-                file=url,
-            )
+            raise NetworkRefusedError(f"URLs of the scheme {scheme!r} are not opened: use {', '.join(SCHEMES)}, or "
+                                      f"list the scheme in {SCHEMES_VARIABLE} in the environment",
+                                      file=url)  # fmt: skip
         if "::" in url:
             raise NetworkRefusedError(
                 "chained URLs (::) are not supported: use a pipe such as 'curl -s URL |'", file=url

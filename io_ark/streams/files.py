@@ -105,12 +105,8 @@ class OpenFile:
         if offset > self.size:
             self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
             if offset > self.size:
-                raise OpenError(
-                    f"the offset is beyond the end of the file, which has {self.size} bytes: correct the offset, or "
-                    "create the script file again",
-                    file=self.path,
-                    offset=offset,
-                )
+                raise OpenError(f"the offset is beyond the end of the file, which has {self.size} bytes: correct the "
+                                "offset, or create the script file again", file=self.path, offset=offset)  # fmt: skip
         return FileSource(self.descriptor, offset, self.size, self.path, self, ahead)
 
     def __del__(self) -> None:

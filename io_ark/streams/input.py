@@ -127,10 +127,8 @@ def open_standard_input() -> Source:
         _standard_input = stream, StreamSource(_SingleReads(stream), "standard input")
         _standard_input_taken = False
     if _standard_input_taken:
-        raise OpenError(
-            "is named twice, but only one table can be read from it: use a file for the other table",
-            file="standard input",
-        )
+        raise OpenError("is named twice, but only one table can be read from it: use a file for the other table",
+                        file="standard input")  # fmt: skip
     _standard_input_taken = True
     return _standard_input[1]
 

@@ -249,10 +249,8 @@ class Output(ClosedOnExit):
             self.entry.raise_error()
         if self._raw is None:
             raise ClosedError("was written to after it was closed: open it again", file=self.name)
-        raise ClosedError(
-            "was opened in the parent of this process: write in the parent, or open a new output in this process",
-            file=self.name,
-        )
+        raise ClosedError("was opened in the parent of this process: write in the parent, or open a new output in this "
+                          "process", file=self.name)  # fmt: skip
 
     def _send(self, data: Any) -> None:
         """Flush the archive of a script file, then send buffered bytes and ``data``. Raise WriteError on failure."""

@@ -382,11 +382,8 @@ class RemoteFile:
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)
             if answer.first != start:
-                raise OpenError(
-                    f"the server sends bytes from offset {answer.first} instead of the requested bytes: copy the file",
-                    file=self.path,
-                    offset=start,
-                )
+                raise OpenError(f"the server sends bytes from offset {answer.first} instead of the requested bytes: "
+                                "copy the file", file=self.path, offset=start)  # fmt: skip
             if len(answer.data) < stop - start:
                 raise ConnectionError(f"{len(answer.data)} of {stop - start} bytes arrived")
             return answer.data

@@ -334,12 +334,9 @@ class Source:
 
         If ``offset`` is None, the error names the offset of the next byte.
         """
-        raise TruncatedError(
-            f"ends too early: expected {format_count(size, 'more byte')}, but only {available} "
-            f"{'is' if available == 1 else 'are'} available",
-            file=self.name,
-            offset=self.tell() if offset is None else offset,
-        )
+        raise TruncatedError(f"ends too early: expected {format_count(size, 'more byte')}, but only {available} "
+                             f"{'is' if available == 1 else 'are'} available", file=self.name,
+                             offset=self.tell() if offset is None else offset)  # fmt: skip
 
     def _fill(self, count: int) -> bool:
         """Fill the window with ``count`` or more unread bytes, or fewer at the end. Return False if no byte is left."""

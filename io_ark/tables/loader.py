@@ -171,11 +171,8 @@ class Loader:
             source = None  # Before the next file is opened, this closes a file that the cache has dropped.
             file = self._files.get_file(path)
             if not file.is_regular:
-                raise OpenError(
-                    "is not a regular file, so it has no offsets: copy its data to a file first",
-                    file=path,
-                    offset=offset,
-                )
+                raise OpenError("is not a regular file, so it has no offsets: copy its data to a file first", file=path,
+                                offset=offset)  # fmt: skip
             source = file.open_source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):

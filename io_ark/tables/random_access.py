@@ -118,11 +118,8 @@ class RandomAccessReader(Generic[Value]):
         """Return the speaker of the utterance ``key``. Raise MissingKeyError if the utt2spk map lacks the utterance."""
         assert self._speakers is not None
         if key not in self._speakers:
-            raise MissingKeyError(
-                "is not in the utt2spk map: add a line for the utterance, or, if this is a speaker, check the order of "
-                "the two tables",
-                key=key,
-            )
+            raise MissingKeyError("is not in the utt2spk map: add a line for the utterance, or, if this is a speaker, "
+                                  "check the order of the two tables", key=key)  # fmt: skip
         return self._speakers[key]
 
     def close(self) -> None:
@@ -274,21 +271,17 @@ class _ArchiveScan(Lookup):
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
                 raise
-            logger.warning(
-                "%s (treated as the end of the archive, because of the option p)",
-                format_warning(error, READ_FAILED),
-            )
+            logger.warning("%s (treated as the end of the archive, because of the option p)",
+                           format_warning(error, READ_FAILED))  # fmt: skip
             self._close_input()
 
     def _check_order(self, key: str) -> None:
         """Raise :class:`OrderError` unless the bytes of a key are greater than the bytes of the previous key."""
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
-            self.refuse_order(
-                key,
-                f"comes after {decode_key(self._previous)!r}: the table has the option s, but is not sorted or has a "
-                "duplicate key; sort it, or omit the option s",
-            )
+            self.refuse_order(key,
+                              f"comes after {decode_key(self._previous)!r}: the table has the option s, but is not "
+                              "sorted or has a duplicate key; sort it, or omit the option s")  # fmt: skip
         self._previous = current
 
     def refuse_order(self, key: str, message: str) -> NoReturn:
@@ -409,12 +402,9 @@ class SortedArchiveLookup(_ArchiveScan):
         check_key(key)
         encoded_key = encode_key(key)
         if encoded_key < self._last_key:
-            raise OrderError(
-                f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs (sorted calls): "
-                "sort the lookups, or omit the option",
-                file=self.table.rxfilename,
-                key=key,
-            )
+            raise OrderError(f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs "
+                             "(sorted calls): sort the lookups, or omit the option", file=self.table.rxfilename,
+                             key=key)  # fmt: skip
         self._last_key = encoded_key
         try:
             while self._previous is None or self._previous < encoded_key:

@@ -286,12 +286,9 @@ class Script(Mapping[str, str]):
         previous = b""
         for line, key in enumerate(self._iterate_keys()):
             if key <= previous:
-                raise OrderError(
-                    f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the option s, but is "
-                    "not sorted by bytes or has a duplicate key; sort it with LC_ALL=C sort, or omit the option s",
-                    file=self.name,
-                    key=self._get_key(line),
-                )
+                raise OrderError(f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the "
+                                 "option s, but is not sorted by bytes or has a duplicate key; sort it with LC_ALL=C "
+                                 "sort, or omit the option s", file=self.name, key=self._get_key(line))  # fmt: skip
             previous = key
 
     def _get_key(self, line: int) -> str:
@@ -384,11 +381,8 @@ class Script(Mapping[str, str]):
         if len(invalid_lines):
             line = int(invalid_lines[0])
             if key_ends[line] - starts[line] > _MAX_KEY_BYTES:
-                raise FormatError(
-                    f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: shorten it "
-                    f"to at most {_MAX_KEY_BYTES} bytes",
-                    file=self.name,
-                )
+                raise FormatError(f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: "
+                                  f"shorten it to at most {_MAX_KEY_BYTES} bytes", file=self.name)  # fmt: skip
             text = bytes(chunk[starts[line] : value_starts[line]])
             raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)

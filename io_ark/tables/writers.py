@@ -57,10 +57,8 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning(
-                    "%s: is not a file, so the locations in the script file cannot be read: name a file as the archive",
-                    self.archive.name,
-                )
+                logger.warning("%s: is not a file, so the locations in the script file cannot be read: name a file as "
+                               "the archive", self.archive.name)  # fmt: skip
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.archive = self.archive
@@ -160,10 +158,8 @@ class ScriptTarget:
         if wxfilename is None:
             if self._table.permissive:
                 return
-            raise WriteError(
-                "the key is not in the script file, so the output file is unknown: add a line for the key",
-                file=self._table.script,
-            )
+            raise WriteError("the key is not in the script file, so the output file is unknown: add a line for the key",
+                             file=self._table.script)  # fmt: skip
         if self.entry.is_broken:
             self.entry.raise_error()
         output = open_output(wxfilename, access=self._access)
@@ -281,10 +277,8 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def _refuse_process(self, key: str | None) -> NoReturn:
         """Raise :class:`ClosedError` in a forked process. ``key`` is the key to be written, or None."""
-        raise ClosedError(
-            "the writer was opened in the parent process: write in the parent, or open another table in this process",
-            key=key,
-        )
+        raise ClosedError("the writer was opened in the parent process: write in the parent, or open another table in "
+                          "this process", key=key)  # fmt: skip
 
     __setitem__ = write
 

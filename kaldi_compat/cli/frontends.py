@@ -154,10 +154,8 @@ def _check_preset(preset: Preset, options: argparse.Namespace) -> int:
             return DIFFERENT_STATUS
     is_same = max_difference <= options.tolerance
     verdict = "the same" if is_same else "different"
-    print(
-        f"{preset.name}: {verdict}; largest difference {max_difference:.2g}, mean "
-        f"{difference_sum / max(count, 1):.2g}, tolerance {options.tolerance:g}"
-    )
+    print(f"{preset.name}: {verdict}; largest difference {max_difference:.2g}, mean "
+          f"{difference_sum / max(count, 1):.2g}, tolerance {options.tolerance:g}")  # fmt: skip
     if not is_same:
         _print_advice(options.against)
     return 0 if is_same else DIFFERENT_STATUS

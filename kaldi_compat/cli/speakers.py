@@ -57,10 +57,8 @@ def require_usable_vector(key: str, vector: Vector, dim: int, owner: str) -> Non
     if not len(vector):
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
-        raise FeatureError(
-            f"{key}: the vector has {format_count(len(vector), 'dimension')}, but {owner} {dim}: extract all "
-            "vectors with one model"
-        )
+        raise FeatureError(f"{key}: the vector has {format_count(len(vector), 'dimension')}, but {owner} {dim}: "
+                           "extract all vectors with one model")  # fmt: skip
     if not np.isfinite(vector).all():
         raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")
 
@@ -124,11 +122,8 @@ class Trials:
                 "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(deviation)
             )
         elif counts.failed:
-            logger.warning(
-                "No trial has a key of the %s and a key of the %s: check the order of the keys in the trials, and the "
-                "order of the two tables",
-                *self.tables,
-            )
+            logger.warning("No trial has a key of the %s and a key of the %s: check the order of the keys in the "
+                           "trials, and the order of the two tables", *self.tables)  # fmt: skip
         return counts
 
     def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:

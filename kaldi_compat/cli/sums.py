@@ -94,10 +94,8 @@ def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
         for part in split_by_shape(block):
             if count and part.shapes[0, 0] != len(total):
                 key = part.decode_keys()[0]
-                raise FeatureError(
-                    f"{key}: the vector has dimension {part.shapes[0, 0]}, but the earlier vectors have {len(total)}: "
-                    "sum vectors of one dimension"
-                )
+                raise FeatureError(f"{key}: the vector has dimension {part.shapes[0, 0]}, but the earlier vectors have "
+                                   f"{len(total)}: sum vectors of one dimension")  # fmt: skip
             total = add_entries(total, part)
             count += len(part)
     return total, count
