@@ -242,9 +242,8 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 def read_token(source: Source, binary: bool) -> bytes:
     """Read a token, skip the byte of white space after it, and return the token. In text, first skip white space.
 
-    Raises:
-        FormatError: the next bytes are white space or the end of the source, or the token has more than
-            ``MAX_TOKEN_BYTES`` bytes.
+    Raise FormatError if the next bytes are white space or the end of the source, or if the token has more than
+    ``MAX_TOKEN_BYTES`` bytes.
     """
     at = source.tell()
     if not binary:

@@ -250,10 +250,8 @@ def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatr
 def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
     """Return the smallest value that the stored integers can represent, and the span from it to the largest value.
 
-    Both are float32. A method with a fixed range ignores ``values``, except for NaN.
-
-    Raises:
-        FormatError: the matrix contains NaN, or the method has no fixed range and the span is not finite in float32.
+    Both are float32. A method with a fixed range ignores ``values``, except for NaN. Raise FormatError if the matrix
+    contains NaN, or if the method has no fixed range and the span is not finite in float32.
     """
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):

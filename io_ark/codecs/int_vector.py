@@ -50,16 +50,9 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
     """Read ``count`` records of numbers in binary, and check the size byte before every number.
 
-    Args:
-        layout: dtype of a record (see :func:`create_sized_layout`).
-        what: description of the records for error messages.
-
-    Returns:
-        Array of shape (count,) and of the dtype ``layout``.
-
-    Raises:
-        FormatError: a size byte is wrong.
-        TruncatedError: the source has fewer than ``count`` records.
+    ``layout`` is the dtype of a record (see :func:`create_sized_layout`) and of the result, shape (count,). ``what``
+    describes the records in errors. Raise FormatError if a size byte is wrong, and TruncatedError if the source has
+    fewer than ``count`` records.
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -87,8 +80,7 @@ def write_sized_records(sink: Sink, layout: np.dtype[Any], **columns: Array) -> 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
     """Read a line. Return the line without its newline, and the offset of the line in the source.
 
-    Raises:
-        FormatError: the source has no further line. ``what`` describes the expected line in the error.
+    Raise FormatError if the source has no further line. ``what`` describes the expected line in the error.
     """
     at = source.tell()
     if source.at_end():
@@ -99,13 +91,8 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, offset: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, which reads ``1-2`` as 1 and -2.
 
-    ``offset`` is the offset of the line in the source, for errors.
-
-    Returns:
-        Array of shape (numbers,) and of the integer type ``dtype``.
-
-    Raises:
-        FormatError: a word is not an integer, or an integer is out of range.
+    Return an array of shape (numbers,) and of the integer type ``dtype``. ``offset`` is the offset of the line in the
+    source, for errors. Raise FormatError if a word is not an integer, or an integer is out of range.
     """
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
@@ -126,8 +113,8 @@ def parse_integers(text: bytes, source: Source, offset: int, dtype: npt.DTypeLik
 def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to an array of shape (numbers,) of the integer type ``dtype``.
 
-    Raises:
-        FormatError: the value does not have one dimension, or an element is not an integer in the range of ``dtype``.
+    Raise FormatError if the value does not have one dimension, or an element is not an integer in the range of
+    ``dtype``.
     """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value

@@ -130,9 +130,8 @@ class _Header(NamedTuple):
 def read_header(source: Source, any_encoding: bool = True) -> _Header:
     """Read the header of a wave file, and leave the source at the first sample.
 
-    Raises:
-        FormatError: the source is not a wave file or its header is invalid, or the samples are not 16-bit linear and
-            either ``any_encoding`` is False or soundfile is not installed.
+    Raise FormatError if the source is not a wave file or its header is invalid, or if the samples are not 16-bit linear
+    and either ``any_encoding`` is False or soundfile is not installed.
     """
     chunks = Chunks(source)
     size = chunks.enter_chunk(b"fmt ")

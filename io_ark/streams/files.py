@@ -125,16 +125,9 @@ def describe_error(error: OSError | ValueError) -> str:
 
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
-    """Open a local file or a URL.
+    """Open a local file, or a URL that ``access`` allows. ``mmap`` maps a local file into memory.
 
-    Args:
-        path: path or URL.
-        access: permission to open URLs.
-        mmap: True to map a local file into memory. This has no effect on URLs.
-
-    Raises:
-        OpenError: the file cannot be opened.
-        NetworkRefusedError: the URL is not allowed.
+    Raise OpenError if the file cannot be opened, and NetworkRefusedError if the URL is not allowed.
     """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 

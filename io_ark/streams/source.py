@@ -118,9 +118,7 @@ class Source:
     def read(self, count: int) -> bytes | memoryview:
         """Read exactly ``count`` bytes. The result may be a view of the bytes in memory.
 
-        Raises:
-            FormatError: ``count`` is negative.
-            TruncatedError: fewer bytes are available.
+        Raise TruncatedError if fewer bytes are available, and FormatError if ``count`` is negative.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -131,12 +129,7 @@ class Source:
     def take(self, count: int) -> tuple[Any, int]:
         """Consume ``count`` bytes without copying them out of the window.
 
-        Returns:
-            A buffer that contains the bytes, and their position in the buffer.
-
-        Raises:
-            FormatError: ``count`` is negative.
-            TruncatedError: fewer bytes are available.
+        Return a buffer that contains the bytes, and their position in the buffer. For the errors, see :meth:`read`.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -169,12 +162,7 @@ class Source:
         return array
 
     def skip(self, count: int) -> None:
-        """Skip ``count`` bytes.
-
-        Raises:
-            FormatError: ``count`` is negative.
-            TruncatedError: fewer bytes are available.
-        """
+        """Skip ``count`` bytes. For the errors, see :meth:`read`."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
@@ -284,8 +272,7 @@ class Source:
     def read_token(self) -> bytes:
         """Skip white space and read the bytes before the next white space. Return b"" at the end of the source.
 
-        Raises:
-            FormatError: no white space follows in about ``MAX_WORD_BYTES`` bytes.
+        Raise FormatError if neither white space nor the end follows in about ``MAX_WORD_BYTES`` bytes.
         """
         if self.at_end():
             return b""
@@ -317,11 +304,9 @@ class Source:
         return match.start() if match else self._end
 
     def check_available(self, count: int) -> None:
-        """Raise an error if the source has fewer than ``count`` more bytes. Nothing is read.
+        """Raise TruncatedError if fewer than ``count`` more bytes are available, or FormatError if ``count`` < 0.
 
-        Raises:
-            TruncatedError: fewer bytes are available. A source of unknown length does not raise this error.
-            FormatError: ``count`` is negative.
+        Nothing is read. A source of unknown length does not raise TruncatedError.
         """
         if count < 0:
             self.fail(f"invalid size: {count} bytes; the file is damaged, or has another kind of object")
@@ -557,7 +542,7 @@ class FileSource(StreamSource):
         return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
-        """Skip ``count`` bytes without reading them. For errors, see :meth:`Source.skip`."""
+        """Skip ``count`` bytes without reading them. For the errors, see :meth:`Source.read`."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return

@@ -56,10 +56,7 @@ def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
 def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
     """Return the sum of the weights of each frame, (count,), added in order and in single precision.
 
-    Args:
-        frames: index of the frame of each weight, (pairs,).
-        weights: the weights, (pairs,).
-        count: number of frames.
+    ``frames``, (pairs,), holds the index of the frame of each weight. ``count`` is the number of frames.
     """
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
@@ -123,10 +120,8 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
     """Return the sum of each run of consecutive values, (runs,), added in order and in single precision.
 
-    Args:
-        values: values of all runs, (values,).
-        starts: index of the first value of each run, (runs,).
-        sizes: number of values of each run, at least 1, (runs,).
+    ``starts`` and ``sizes``, (runs,), hold the index in ``values`` of the first value of each run, and the number of
+    values of each run, which is at least 1.
     """
     sums: Weights = values[starts]
     for offset in range(1, sizes.max(initial=0)):

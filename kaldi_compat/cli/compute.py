@@ -200,8 +200,7 @@ class SpectralExtractor:
     def select_channels(self, block: Block) -> WaveBlock:
         """Return a block with the channel of each utterance that the options select.
 
-        Raises:
-            Skip: an utterance is too short, or lacks the channel.
+        Raise Skip if an utterance is too short, or lacks the channel.
         """
         channel, durations = self.options.channel, compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():

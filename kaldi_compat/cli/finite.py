@@ -35,10 +35,7 @@ class FiniteCheck:
         """Log a warning for the first array that is not finite, unless a warning was logged before.
 
         This check is slow, so callers run it only if the sum of all values is not finite, which may be an overflow.
-
-        Args:
-            message: message with a ``%s`` for the key.
-            entries: pairs of a key and an array.
+        ``message`` contains ``%s`` for the key. ``entries`` yields pairs of a key and an array.
         """
         if self._has_warned:
             return

@@ -112,11 +112,8 @@ def _skip_entry(warning: str, counts: Counts) -> None:
 def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
     """Yield blocks of results, and log the number of processed utterances after every tenth utterance.
 
-    With ``--verbose=2``, also log the keys.
-
-    Args:
-        blocks: the results.
-        count: function that returns the number of utterances up to the end of the current block.
+    With ``--verbose=2``, also log the keys. ``count`` returns the number of utterances up to the end of the current
+    block.
     """
     for block in blocks:
         first = count() - len(block) + 1
@@ -183,11 +180,7 @@ def split_block(block: Block) -> Iterator[Block]:
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:
     """Write ``function(block)`` for each block of a table, and return the numbers of entries with and without a result.
 
-    Args:
-        blocks: blocks of the table.
-        writer: destination of the results.
-        function: function from a block to a block.
-        progress: True to log the number of results (see :func:`log_progress`).
+    If ``progress`` is True, log the number of results (see :func:`log_progress`).
     """
     counts = Counts()
     results = compute_results(function, blocks, counts)
@@ -288,10 +281,8 @@ def convert_file(
 ) -> None:
     """Write the result of ``function`` for ``value``, which was read from the file ``source``, to the file ``target``.
 
-    For ``binary`` and ``kind_out``, see :func:`convert_table_or_file`.
-
-    Raises:
-        OptionError: the function skipped the object.
+    For ``binary`` and ``kind_out``, see :func:`convert_table_or_file`. Raise OptionError if the function skips the
+    object.
     """
     try:
         key = source.replace("\n", " ") or "-"  # The name of the file is the key in errors. A key must not be empty.

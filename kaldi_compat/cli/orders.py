@@ -15,12 +15,8 @@ MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::
 def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Find the frames in which two keys, equal or not, share a bucket of a hash table with ``BUCKETS[0]`` buckets.
 
-    Args:
-        keys: the keys of all frames, frame by frame, (keys,).
-        counts: number of keys of each frame, (frames,).
-
-    Returns:
-        A mask of the frames, (frames,).
+    ``keys``, (keys,), holds the keys of all frames, frame by frame, and ``counts``, (frames,), the number of keys of
+    each frame. Return a mask of the frames, (frames,).
     """
     bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)  # Every bucket has its own bit.
     has_keys = counts > 0

@@ -207,8 +207,7 @@ def program(
 def read_wave_files_as_kaldi() -> Iterator[None]:
     """Within this context, read 16-bit linear wave files, as Kaldi does, or any encoding if KALDI_COMPAT_WAV is "any".
 
-    Raises:
-        OptionError: KALDI_COMPAT_WAV has a value other than "any" and "kaldi".
+    Raise OptionError if KALDI_COMPAT_WAV has a value other than "any" and "kaldi".
     """
     value = os.environ.get("KALDI_COMPAT_WAV") or "kaldi"
     if value not in ("any", "kaldi"):

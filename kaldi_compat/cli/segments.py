@@ -17,8 +17,7 @@ from kaldi_compat.options.declaration import option
 def parse_segment(line: str) -> Segment:
     """Parse a line ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
-    Raises:
-        Skip: the line is invalid, or the segment is empty. The exception has Kaldi's warning.
+    Raise Skip, with Kaldi's warning, if the line is invalid or the segment is empty.
     """
     try:
         return data_dir.parse_segment(line)

@@ -26,8 +26,7 @@ _AFTER_ERROR = object()  # Marker for the values after an error, which are not l
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
     """Return the vectors of a speaker's utterances, as pairs (utterance, vector). Log utterances without a vector.
 
-    Raises:
-        FeatureError: the speaker has no utterances, or the vectors differ in dimension.
+    Raise FeatureError if the speaker has no utterances, or the vectors differ in dimension.
     """
     if not utterances:
         raise FeatureError("Speaker with no utterances.")

@@ -86,8 +86,7 @@ def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expecte
 def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
     """Add up the vectors of all blocks in double precision. Return the sum, (dim,), and the number of vectors.
 
-    Raises:
-        FeatureError: the vectors differ in length.
+    Raise FeatureError if the vectors differ in length.
     """
     total, count = np.zeros(0), 0
     for block in blocks:
@@ -200,9 +199,7 @@ class _Sums:
         """Add the entries that the other tables have under the keys of ``block``, a block of the first table.
 
         If a table lacks an entry, or its entry has a different shape, log a warning, and add nothing from this table.
-
-        Raises:
-            Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.
+        If this happens in a block of several entries, raise Skip, so that the caller splits the block.
         """
         keys, shapes = block.decode_keys(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_values(keys)) for system in self.systems]

@@ -185,9 +185,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
     def require_values(self, block: Block, describe_missing: Callable[[str], str]) -> list[Value]:
         """Return the values under the keys of a block. Calls for parts of this block do not look up the keys again.
 
-        Args:
-            block: the block.
-            describe_missing: function from a missing key to the warning about the key.
+        ``describe_missing`` is a function from a missing key to the warning about the key.
 
         Raises:
             Skip: a key is missing. For a block of several entries, the exception is :class:`Missing`.
