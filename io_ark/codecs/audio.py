@@ -44,7 +44,7 @@ def detect_audio_format(source: Source) -> str:
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if a file is audio. ``head`` holds its first 12 or more bytes, or a whole shorter file."""
+    """Return True if a file is audio. ``head`` holds its first 12 or more bytes, or all bytes of a shorter file."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 

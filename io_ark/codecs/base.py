@@ -378,7 +378,7 @@ def skip_line_end(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array. Raise FormatError if it has masked elements."""
+    """Convert ``value`` to an array. Raise FormatError if ``value`` has masked elements."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)

@@ -163,8 +163,8 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
         header: the name of the format, a space, and the minimum, range, rows and columns (:data:`_HEADER`). More bytes
             may follow.
         rows, columns: shape in the header.
-        data: bytes-like object with the percentiles and integers.
-        begin: offset of the percentiles or integers in ``data``.
+        data: bytes-like object with the percentiles (only for CM) and codes.
+        begin: offset of the percentiles or codes in ``data``.
     """
     matrix = _unpack_matrix(header, data, begin)
     minimum, span, codes = np.float32(matrix.minimum), np.float32(matrix.range), matrix.codes.astype(np.float32)
@@ -385,7 +385,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
 
 
 def _encode_parts(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
-    """Return the bytes of the header, of the percentiles (empty unless the format is CM) and of the integers.
+    """Return the bytes of the header, of the percentiles (empty unless the format is CM) and of the codes.
 
     Raise ValueError if the percentiles do not match the columns.
     """
@@ -462,8 +462,8 @@ class CompressedMatrixCodec(Codec[Any]):
         if binary and source.peek(1) == b"C":
             return read_compressed(source)
         dtype = np.dtype(np.float32)
-        head = source.peek(HEADER_SIZE)
-        return compress(read_dense(source, head, dtype) if binary else read_text_matrix(source, dtype), self.method)
+        matrix = read_dense(source, source.peek(HEADER_SIZE), dtype) if binary else read_text_matrix(source, dtype)
+        return compress(matrix, self.method)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if not binary:

@@ -173,9 +173,9 @@ class IntVectorCodec(ArrayCodec):
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or block.dimensions != 1:
             return None
         lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
-        if binary:
-            return encode_entries(block.keys, b" \0B", encode_objects(None, lengths, columns))
-        return encode_entries(block.keys, b" ", encode_objects(None, lengths, columns, (b"", b"\n")))
+        separator, brackets = (b" \0B", None) if binary else (b" ", (b"", b"\n"))
+        objects = encode_objects(list_counts=None, lengths=lengths, columns=columns, brackets=brackets)
+        return encode_entries(block.keys, separator, objects)
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
@@ -197,7 +197,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         while count > 0:
             numbers, ends = read_lists(source, limit=count, width=1)
             if len(ends):
-                length_arrays.append(np.diff(ends, prepend=0) - 1)
+                length_arrays.append(np.diff(ends, prepend=0) - 1)  # A count precedes the numbers of each list.
                 number_arrays.append(remove_counts(numbers, ends))
             else:  # The next list is long or invalid. IntVectorCodec reads the list, or raises the error.
                 number_arrays.append(self._vector.read_body(source, True))
@@ -206,7 +206,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return np.concatenate(length_arrays), np.concatenate(number_arrays)
 
     def _read_text(self, source: Source) -> list[Array]:
-        """Read a line of lists, which must all end with a semicolon. Return one array for each list."""
+        """Read a line of lists as one array per list. Raise FormatError unless every list ends with a semicolon."""
         text, at = read_text_line(source, "a list of lists of integers")
         if source.tell() == at + len(text):
             source.fail("a list of lists of integers lacks the end of its line: the file may be truncated")
@@ -220,7 +220,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
         vectors: list[Any] = list(value)
-        if {list, tuple}.issuperset(map(type, vectors)):
+        if {list, tuple}.issuperset(map(type, vectors)):  # All numbers can be converted in one call.
             numbers = convert_numbers(list(chain.from_iterable(vectors)), _INT32)
         else:
             vectors = [to_integers(vector, _INT32) for vector in vectors]
@@ -247,10 +247,12 @@ class PairVectorCodec(Codec[Array]):
         """Encode the entries of a block of arrays of shape (pairs, 2). Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
             return None
-        counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
+        counts, columns = block.shapes[:, 0], block.values.reshape(-1, 2).T
+        first, second = np.ascontiguousarray(columns[0]), np.ascontiguousarray(columns[1])
         if binary:
-            return encode_entries(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
-        lines = encode_objects(counts, np.ones(len(first), np.int64), (first, second), (b"", b"; "))
+            return encode_entries(block.keys, b" \0B", encode_objects(None, lengths=counts, columns=(first, second)))
+        ones = np.ones(len(first), np.int64)  # In text, each pair is written as a list with one element.
+        lines = encode_objects(counts, lengths=ones, columns=(first, second), brackets=(b"", b"; "))
         return encode_entries(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
 
     def read_body(self, source: Source, binary: bool) -> Array:
@@ -264,7 +266,10 @@ class PairVectorCodec(Codec[Array]):
         return pairs
 
     def _read_text(self, source: Source) -> Array:
-        """Read a line of pairs of numbers, with semicolons between the pairs. Return an array of shape (pairs, 2)."""
+        """Read a line of pairs of numbers with semicolons between the pairs, as an array of shape (pairs, 2).
+
+        Raise FormatError for any other line.
+        """
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
@@ -346,7 +351,7 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
             source.fail("expected '[' before a list of integers", at)
         text = source.read_until(b"]")
         source.skip(1)
-        return parse_integers(text[1:].replace(b"\n", b" "), source, at)
+        return parse_integers(text[1:].replace(b"\n", b" "), source, at)  # The list may have several lines.
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         numbers = to_integers(value, "<i4")

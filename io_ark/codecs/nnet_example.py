@@ -199,7 +199,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
         weights = _vector.read_body(source, binary)
     else:
         at = source.tell()
-        if source.read(1)[0] != 1:
+        if source.read(1)[0] != 1:  # The size of an element in bytes.
             source.fail("expected the derivative weights as a vector of bytes; the example is damaged", at)
         count = int(np.frombuffer(source.read(4), "<i4")[0])
         weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)  # The unit of a byte is 1/255.

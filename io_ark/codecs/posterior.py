@@ -109,9 +109,9 @@ class IntListsCodec(PosteriorArraysCodec):
         if binary:
             return create_unit_posterior(*self._lists.read_arrays(source))
         lists = self._lists.read_body(source, binary=False)
-        return create_unit_posterior(
-            np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)])
-        )
+        counts = np.array(list(map(len, lists)), np.int64)
+        integers = np.concatenate([*lists, np.empty(0, np.int32)])  # np.concatenate needs at least one array.
+        return create_unit_posterior(counts, integers)
 
     def _get_columns(self, value: PosteriorArrays) -> Columns:
         """Return only the integers, because the weights are not stored."""

@@ -82,7 +82,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
-    """Return an iterator over the encoded numbers, each after a size byte (binary) or before a space (text)."""
+    """Return an iterator over encoded numbers. A size byte precedes (binary) or a space follows (text) each number."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())

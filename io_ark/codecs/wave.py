@@ -181,13 +181,13 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
 
 
 def _find_unsupported_encoding(format_chunk: bytes, order: str, refuse: Callable[[str], NoReturn]) -> str:
-    """Describe how samples differ from 16-bit linear PCM, such as "has 8 bits per sample", or return "" if they do not.
+    """Describe how samples differ from 16-bit linear PCM, such as "has 8 bits per sample". Return "" for such PCM.
 
     ``order`` is the byte order for ``struct``. Call ``refuse`` with a message if the chunk is too short for its format.
     """
     format_tag, bits = struct.unpack_from(order + "H12xH", format_chunk)
     if format_tag == _EXTENSIBLE:
-        # The extension has its size, the valid bits per sample, a channel mask, and a GUID as four integers.
+        # The extension has its size (22 bytes), the valid bits per sample, a channel mask, and a GUID as four integers.
         if len(format_chunk) < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format: create the file again")
         if extension[3:] != _PCM_SUBTYPE:
@@ -367,7 +367,7 @@ class WaveScan:
         if self._only_headers:
             empty = np.empty(0, np.int16)
             return Scanned(WaveBlock(all_keys, empty, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
-        # Samples at even addresses of an array are viewed without a copy.
+        # Samples at even addresses of an array are viewed without a copy. The view needs an even number of bytes.
         if isinstance(window.data, np.ndarray) and window.begin % 2 == 0 and not (starts % 2).any():
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
         else:
@@ -523,6 +523,7 @@ class WaveCodec(_AudioCodec[Wave]):
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
                               "less than 4 GiB of samples at a positive rate")  # fmt: skip
+        # The format chunk has 16 bytes, and a sample has 16 bits.
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,
                                2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(view_raw_bytes(data.T))

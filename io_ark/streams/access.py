@@ -83,7 +83,7 @@ def is_public(address: str) -> bool:
         return False  # An unusual spelling such as 127.1 may hide a private address.
     if isinstance(parsed, ipaddress.IPv6Address):
         ipv4 = parsed.sixtofour or (parsed in ipaddress.ip_network("64:ff9b::/96") and int(parsed) & 0xFFFFFFFF)
-        if ipv4:  # A gateway leads to this IPv4 address (6to4, RFC 3056; NAT64, RFC 6052).
+        if ipv4:  # A gateway leads to this IPv4 address (6to4, RFC 3056; NAT64, RFC 6052, in the lower 32 bits).
             return is_public(str(ipaddress.IPv4Address(ipv4)))
         if parsed.is_reserved or parsed.is_site_local:
             return False

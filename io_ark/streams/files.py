@@ -50,7 +50,7 @@ class OpenFile:
         self.path = path
         self._map: Any = b"" if mmap else None
         try:
-            try:
+            try:  # The direct call saves time. The second call waits for free descriptors.
                 self.descriptor = os.open(path, OPEN_FLAGS)
             except OSError:
                 self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
@@ -72,9 +72,9 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Return a memory map of the whole file at its present size. Map the file again only if its size has changed.
+        """Return a memory map of the whole file at its present size, or b"" for an empty file.
 
-        Raise OpenError if the file cannot be mapped.
+        The file is mapped again only if its size has changed. Raise OpenError if the file cannot be mapped.
         """
         from mmap import ACCESS_READ
         from mmap import mmap as map_file

@@ -362,7 +362,7 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
 def _open_standard_output() -> Output:
     """Return standard output. Raise OpenError if it is closed or not binary, and WriteError if flushing fails."""
     if (redirected := STANDARD_STREAMS.get()) is not None:
-        return Output("standard output", redirected[1], lambda: None)
+        return Output("standard output", redirected[1], finish=lambda: None)
     if sys.stdout is None:
         raise OpenError(
             "cannot be written to because it is closed: open standard output, or name a file", file="standard output"
@@ -374,7 +374,7 @@ def _open_standard_output() -> Output:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         raise WriteError(f"cannot be written to: {describe_error(error)}", file="standard output") from error
-    return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
+    return Output("standard output", sys.stdout.buffer, finish=lambda: None, flush_raw=True)
 
 
 def _open_output_pipe(command: str, access: Access) -> Output:

@@ -235,7 +235,8 @@ async def _request_from_s3(system: Any, path: str, start: int, stop: int, versio
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
     )
     try:
-        return _Answer(await _read_up_to(answer["Body"], stop - start + 1), start, None, answer["ETag"])
+        data = await _read_up_to(answer["Body"], stop - start + 1)
+        return _Answer(data, first=start, size=None, version=answer["ETag"])
     finally:
         answer["Body"].close()
 
@@ -298,14 +299,15 @@ class RemoteFile:
     def _request_first_bytes(self) -> tuple[int, str]:
         """Return the size and version of the file. With HTTP, the same request reads the first bytes.
 
-        A file without versions is read as a whole if it has at most 8 MiB, and refused otherwise.
+        A file without versions is read as a whole if it has at most 8 MiB. Raise OpenError for a larger file without
+        versions, or if the server does not send the size.
         """
 
         def request_size(system: Any, path: str) -> tuple[object, str]:
             """Return the size and version from the server. With HTTP, keep the first bytes, and omit weak versions."""
             if not _is_http(self.path):
                 return _request_size_and_version(system, path)
-            answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
+            answer = _request_range(system, path, start=0, stop=_MIN_REQUEST_BYTES, version="")
             if answer.first == 0 and len(answer.data) in (_MIN_REQUEST_BYTES, answer.size):
                 self._span = 0, answer.data
             return answer.size, answer.version if answer.is_strong else ""
@@ -453,7 +455,7 @@ class RemoteSource(FileSource):
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
         self._file = file
-        super().__init__(-1, offset, file.size, file.path, file, ahead)
+        super().__init__(-1, offset, file.size, file.path, owner=file, ahead=ahead)  # There is no descriptor.
 
     def _pread(self, size: int, offset: int) -> bytes:
         return self._file.read(size, offset)

@@ -243,8 +243,8 @@ class Source:
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
-        Raise FormatError if no stop byte follows in ``limit`` bytes. As this is checked only between windows, a later
-        stop byte in the same window is accepted.
+        Raise FormatError if no stop byte follows in ``limit`` bytes. The limit is checked only between windows, so a
+        later stop byte in the same window is accepted.
         """
         pieces: list[bytes] = []
         begin = self.tell()

@@ -17,7 +17,7 @@ _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 def check_key(key: str) -> None:
     """Raise :class:`KeyFormatError` if a key is empty, or has white space or control characters of ASCII.
 
-    The only surrogates that a key may have are those that :func:`decode_key` returns.
+    A key may have the surrogates that :func:`decode_key` returns, but no other surrogates.
     """
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(f"invalid key {quote_value(key)}: use a nonempty string without white space, control "

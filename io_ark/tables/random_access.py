@@ -205,7 +205,7 @@ class ScriptLookup(Lookup):
         self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, so that `get` need not read it again.
 
     def has(self, key: str) -> bool:
-        """Return True if the table has the key. With the option ``p``, also read the object, which must be readable."""
+        """Return True if the table has the key. With the option ``p``, return False if its object is unreadable."""
         self.check_open()
         rxfilename = self._script.get(key)
         if rxfilename is None:

@@ -236,7 +236,10 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _UnreadEntry) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, form: _Form) -> Iterator[Any]:
-        """Return an iterator over the remaining entries. Entries that are read from now on have the form ``form``."""
+        """Return an iterator over the remaining entries. Entries that are read from now on have the form ``form``.
+
+        Raise ClosedError if the reader is closed.
+        """
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.form = form
@@ -245,7 +248,7 @@ class SequentialReader(Generic[Value]):
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
-        """Close the table. You may close it before its end."""
+        """Close the table. All entries need not have been read."""
         self._closed = True
         self._first = None
         self._stop()

@@ -32,7 +32,7 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield tuples of a part of every set."""
+    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield tuples with one part per set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
@@ -102,13 +102,14 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
     """Multiply weights by one factor, or by a factor for each frame, (frames,). Remove pairs with the factor 0."""
-    pair_factors = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
+    repeated_factors = np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors
+    pair_factors = np.asarray(repeated_factors, np.float32)
     multiplied = posteriors._replace(weights=posteriors.weights * pair_factors)
     return select_pairs(multiplied, np.broadcast_to(pair_factors != 0, multiplied.weights.shape))
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate the pairs of both sets in each frame. Also return a mask (pairs,) that is True for ``second``."""
+    """Concatenate both sets' pairs in each frame. Also return a mask (pairs,), True for the pairs of ``second``."""
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)

@@ -95,7 +95,7 @@ def make_spectral_program(name: str) -> Program:
 
 
 def compute_features(feature: FeatureType, options: ApplicationOptions, source: str, target: str) -> int:
-    """Compute features of the audio table ``source``, and write ``target``. Return 0 if an entry is written, else 1.
+    """Compute the features of a table of audio, and write them to ``target``. Return 0 if an entry is written, else 1.
 
     Raises:
         OptionError: an option is invalid.

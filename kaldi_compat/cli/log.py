@@ -111,11 +111,12 @@ def log_as_kaldi(program: str, verbose: int) -> Iterator[None]:
             _command.reset(token)
         return
     handler = StandardErrorHandler(program)
-    settings = [(source.level, source.propagate) for source in LOGGERS]
-    for source in LOGGERS:
-        source.addHandler(handler)
-        source.setLevel(logging.INFO - max(0, min(verbose, MAX_VERBOSE)))  # As in Kaldi, levels below 0 show LOG lines.
-        source.propagate = False
+    level = logging.INFO - max(0, min(verbose, MAX_VERBOSE))  # As in Kaldi, levels below 0 show LOG lines.
+    old_settings = [(package_logger.level, package_logger.propagate) for package_logger in LOGGERS]
+    for package_logger in LOGGERS:
+        package_logger.addHandler(handler)
+        package_logger.setLevel(level)
+        package_logger.propagate = False
     try:
         with warnings.catch_warnings():
             # Hide NumPy's warnings about infinities and NaN, about which Kaldi does not warn.
@@ -123,10 +124,10 @@ def log_as_kaldi(program: str, verbose: int) -> Iterator[None]:
             warnings.showwarning = _log_warning
             yield
     finally:
-        for source, (level, propagate) in zip(LOGGERS, settings, strict=True):
-            source.removeHandler(handler)
-            source.setLevel(level)
-            source.propagate = propagate
+        for package_logger, (old_level, propagate) in zip(LOGGERS, old_settings, strict=True):
+            package_logger.removeHandler(handler)
+            package_logger.setLevel(old_level)
+            package_logger.propagate = propagate
 
 
 def _log_warning(
@@ -138,7 +139,7 @@ def _log_warning(
     line: str | None = None,
 ) -> None:
     """Log a Python warning, as a replacement for :func:`warnings.showwarning`."""
-    module = os.path.splitext(os.path.basename(filename))[0]  # It takes the place of the function, which is unknown.
+    module = os.path.splitext(os.path.basename(filename))[0]  # The function is unknown, so the log shows the module.
     record = logger.makeRecord(
         logger.name, logging.WARNING, filename, lineno, str(message), args=(), exc_info=None, func=module
     )

@@ -314,6 +314,6 @@ def convert_table(
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return the packed block, for faster writing, or ``block`` if it or ``writer`` does not support packing."""
+    """Return the packed block, for faster writing, or ``block`` if the block or the writer does not support packing."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -117,7 +117,7 @@ def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
     """Add up the vectors or matrices in files, write the sum to a file, and return the exit status 0.
 
-    As in Kaldi, a vector or matrix may be larger than the earlier ones. The sum so far is then padded with zeros.
+    As in Kaldi, a vector or matrix may be larger than the sum of the earlier files, which is then padded with zeros.
 
     Args:
         kind: type of the object in each file.

@@ -99,8 +99,8 @@ def _read_needed_blocks(
 ) -> Iterator[Block]:
     """Yield blocks in which objects that are not needed are None (see :meth:`Tables.read`).
 
-    All blocks but the last have at least ``min_bytes`` bytes. An object that is not needed counts as one byte. The
-    entries before an error are yielded before it is raised.
+    All blocks but the last have at least ``min_bytes`` bytes. An object that is not needed counts as one byte, and an
+    object of unknown size as ``BLOCK_BYTES``. The entries before an error are yielded before the error is raised.
     """
     keys: list[str] = []
     values: list[Any] = []
