@@ -98,9 +98,8 @@ def read_text_matrix(source: Source, dtype: npt.DTypeLike) -> Array:
     columns = counts[0] if counts else 0
     for row, count in enumerate(counts):
         if count != columns:
-            source.fail(
-                f"a matrix in text: row {row} (from 0) has the length {count}, but row 0 has the length {columns}", at
-            )
+            message = f"a matrix in text: row {row} (from 0) has the length {count}, but row 0 has the length {columns}"
+            source.fail(message, at)
     return values.reshape(len(counts), columns)
 
 

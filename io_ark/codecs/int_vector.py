@@ -62,9 +62,8 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
             wrong_records = np.flatnonzero(records[name] != size)
             if len(wrong_records):
                 offset = at + int(wrong_records[0]) * layout.itemsize
-                source.fail(
-                    f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", offset
-                )
+                message = f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged"
+                source.fail(message, offset)
     return records
 
 
@@ -279,9 +278,8 @@ class PairVectorCodec(Codec[Array]):
         pairs = [self._parse_numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
-                source.fail(
-                    f"expected 2 numbers in pair {i} (from 0; pairs are separated by ';'), found {len(pair)}", at
-                )
+                message = f"expected 2 numbers in pair {i} (from 0; pairs are separated by ';'), found {len(pair)}"
+                source.fail(message, at)
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:

@@ -118,9 +118,8 @@ class PackedMatrixCodec(ArrayCodec):
                 )
             return array, size
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
-            raise FormatError(
-                f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
-            )
+            message = f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
+            raise FormatError(message)
         if self.form == "triangular" and np.triu(array, 1).any():
             raise FormatError("the matrix is not lower triangular: set the elements above the diagonal to zero")
         if self.form != "triangular" and not np.allclose(array, array.T, _SYMMETRY_TOLERANCE, equal_nan=True):

@@ -186,9 +186,8 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
             for index, weights in frame:
                 write_integer(as_int32(index))
                 if np.ndim(weights) != 1:
-                    raise FormatError(
-                        "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"
-                    )
+                    message = "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"
+                    raise FormatError(message)
                 self._vector.write_body(sink, weights, binary)
         if not binary:
             sink.write(b"\n")

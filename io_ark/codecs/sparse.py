@@ -184,9 +184,8 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
     word = source.peek(40).split(maxsplit=1)[:1]
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
-        source.fail(
-            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}", at
-        )
+        message = f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}"
+        source.fail(message, at)
     source.skip(len(word[0]))
     return int(digits)
 

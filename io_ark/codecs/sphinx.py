@@ -48,9 +48,8 @@ class SphinxCodec(Codec[Array]):
 
     def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
         if dim < 1:
-            raise FormatError(
-                f"invalid dimension of Sphinx features: dim={dim} is less than 1; pass the number of columns"
-            )
+            message = f"invalid dimension of Sphinx features: dim={dim} is less than 1; pass the number of columns"
+            raise FormatError(message)
         self.dim = dim
         self._order = ">" if big_endian else "<"
 

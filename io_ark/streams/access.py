@@ -65,9 +65,8 @@ class Access(NamedTuple):
                                       f"list the scheme in {SCHEMES_VARIABLE} in the environment",
                                       file=url)  # fmt: skip
         if "::" in url:
-            raise NetworkRefusedError(
-                "chained URLs (::) are not supported: use a pipe such as 'curl -s URL |'", file=url
-            )
+            message = "chained URLs (::) are not supported: use a pipe such as 'curl -s URL |'"
+            raise NetworkRefusedError(message, file=url)
 
 
 def is_public(address: str) -> bool:

@@ -96,9 +96,8 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     if file.is_regular:
         return Input(file.open_source(offset or 0))
     if offset:
-        raise OpenError(
-            "is not a regular file, so it has no offsets: copy its data to a file first", file=path, offset=offset
-        )
+        message = "is not a regular file, so it has no offsets: copy its data to a file first"
+        raise OpenError(message, file=path, offset=offset)
     assert isinstance(file, OpenFile)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
     return Input(StreamSource(raw, path), keep=file)

@@ -335,9 +335,8 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
     if is_url(target.path):
         access.check_url(target.path)
         if append:
-            raise OpenError(
-                "cannot be appended to, because a URL is written as a whole: write to a local file", file=target.path
-            )
+            message = "cannot be appended to, because a URL is written as a whole: write to a local file"
+            raise OpenError(message, file=target.path)
         upload = Upload(target.path, access)
         output = Output(target.path, upload, upload.finish, discard=upload.discard)
         claim_file(output, target.path)
@@ -364,9 +363,8 @@ def _open_standard_output() -> Output:
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], finish=lambda: None)
     if sys.stdout is None:
-        raise OpenError(
-            "cannot be written to because it is closed: open standard output, or name a file", file="standard output"
-        )
+        message = "cannot be written to because it is closed: open standard output, or name a file"
+        raise OpenError(message, file="standard output")
     if not hasattr(sys.stdout, "buffer"):
         raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer; "
                         "name a file", file="standard output")  # fmt: skip

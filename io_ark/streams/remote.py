@@ -406,9 +406,8 @@ class RemoteFile:
             except ArkError:
                 raise
             except FileNotFoundError as error:
-                raise MissingFileError(
-                    "cannot be opened: the server has no such file; correct the URL", file=self.path
-                ) from error
+                message = "cannot be opened: the server has no such file; correct the URL"
+                raise MissingFileError(message, file=self.path) from error
             except Exception as error:  # Each protocol has its own exceptions.
                 if isinstance(error.__cause__, NetworkRefusedError):
                     raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
@@ -416,9 +415,8 @@ class RemoteFile:
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
                     attempts = "" if attempt == 1 else f" ({attempt} attempts)"
-                    raise OpenError(
-                        f"cannot be read: {_describe_error(error)}{attempts}", file=self.path, offset=offset
-                    ) from error
+                    message = f"cannot be read: {_describe_error(error)}{attempts}"
+                    raise OpenError(message, file=self.path, offset=offset) from error
             from random import random  # Imported here, because an import at the top delays every program.
 
             time.sleep(seconds * (1 + random()))
@@ -507,9 +505,8 @@ class Upload:
         try:
             self._file = system.open(path, "wb")
         except NotImplementedError as error:
-            raise OpenError(
-                "cannot be opened for writing, because the protocol is read-only: write to a local file", file=url
-            ) from error
+            message = "cannot be opened for writing, because the protocol is read-only: write to a local file"
+            raise OpenError(message, file=url) from error
         except Exception as error:
             raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
@@ -535,6 +532,5 @@ class Upload:
         try:
             return work()
         except Exception as error:
-            raise WriteError(
-                f"cannot be written to: {_describe_error(error)}; the output is incomplete", file=self._url
-            ) from error
+            message = f"cannot be written to: {_describe_error(error)}; the output is incomplete"
+            raise WriteError(message, file=self._url) from error

@@ -68,14 +68,12 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
     if relative_to is None:
         return None
     if relative_to != "script":
-        raise SpecifierError(
-            f"relative_to={quote_value(relative_to)} is not known: pass 'script', or None for the current folder"
-        )
+        message = f"relative_to={quote_value(relative_to)} is not known: pass 'script', or None for the current folder"
+        raise SpecifierError(message)
     target = parse_rxfilename(decode_file_name(script))
     if target.kind != "file":
-        raise SpecifierError(
-            f"{script!r} is not a file, so it has no folder: pass the name of a file, or relative_to=None"
-        )
+        message = f"{script!r} is not a file, so it has no folder: pass the name of a file, or relative_to=None"
+        raise SpecifierError(message)
     if is_url(target.path):
         return target.path.partition("?")[0].rpartition("/")[0]
     return os.path.dirname(os.path.abspath(target.path))

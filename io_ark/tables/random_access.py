@@ -181,9 +181,8 @@ class Lookup:
     def refuse_missing(self, key: str) -> NoReturn:
         """Raise :class:`MissingKeyError`, or :class:`KeyFormatError` if the key cannot be in any table."""
         check_key(key)
-        raise MissingKeyError(
-            "the key is not in the table: `ark ls` lists the keys", file=self.table.rxfilename, key=key
-        )
+        message = "the key is not in the table: `ark ls` lists the keys"
+        raise MissingKeyError(message, file=self.table.rxfilename, key=key)
 
     def check_open(self) -> None:
         """Raise :class:`ClosedError` if the reader is closed."""

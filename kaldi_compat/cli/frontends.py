@@ -121,9 +121,8 @@ def _export_preset(options: argparse.Namespace) -> int:
     try:
         from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
-        raise FeatureError(
-            f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
-        ) from None
+        message = f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
+        raise FeatureError(message) from None
     exported = export_frontend(
         options.name, options.file, statistics=options.statistics,
         lengths=options.lengths, int16=options.int16, dft=options.dft,
