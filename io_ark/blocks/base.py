@@ -297,13 +297,12 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.decode_keys(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than slicing out every array.
+        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than slicing.
             yield from zip(self.decode_keys(), list(stacked), strict=True)
             return
         begin = 0
-        for key, shape, size in zip(
-            self.decode_keys(), self.shapes.tolist(), self.count_elements().tolist(), strict=True
-        ):
+        sizes = self.count_elements().tolist()
+        for key, shape, size in zip(self.decode_keys(), self.shapes.tolist(), sizes, strict=True):
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size

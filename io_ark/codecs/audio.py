@@ -68,9 +68,8 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
     try:
         import soundfile
     except ImportError:
-        command = next(
-            (command for _, format_name, command in _FORMATS if format_name == name), "sox FILE -t wav -b 16 - |"
-        )
+        commands = {format_name: command for _, format_name, command in _FORMATS}
+        command = commands.get(name, "sox FILE -t wav -b 16 - |")
         message = f"{format_missing_package('soundfile', name)}; or convert the audio in the script file: {command}"
         source.fail(message, offset)
     return soundfile

@@ -316,11 +316,9 @@ def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -
     quarter = rows // 4
     # With fewer than 5 rows, all values are percentiles. The loop below adds missing percentiles.
     ranks = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    percentile_values = np.sort(columns, axis=1)[:, ranks]
+    percentile_values = np.ascontiguousarray(np.sort(columns, axis=1)[:, ranks])
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(ranks)] = _scale_to_integers(
-        np.ascontiguousarray(percentile_values), minimum, span, _FORMATS[b"CM2"]
-    )
+    steps[:, : len(ranks)] = _scale_to_integers(percentile_values, minimum, span, _FORMATS[b"CM2"])
     steps[:, 0] = np.minimum(steps[:, 0], 65532)  # The limits leave room for larger percentiles up to 65535.
     for i, limit in (1, 65533), (2, 65534), (3, 65535):
         steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), limit)

@@ -259,6 +259,13 @@ class AnyCodec(Codec[Any]):
         compress: number or name of the compression method of float matrices, such as "speech". If None,
             matrices are not compressed.
         kind: kind of all written objects. If None, the kind of each object is detected from its value.
+
+    >>> import io
+    >>> from io_ark.codecs import AnyCodec
+    >>> output = io.BytesIO()
+    >>> AnyCodec().write(output, [1, 2, 3], binary=False)
+    >>> output.getvalue()
+    b'1 2 3 \\n'
     """
 
     marker = b""  # The codec of the detected kind writes the marker.

@@ -97,9 +97,8 @@ class SymbolTableCodec(LinesCodec):
         return table
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        sink.write(
-            b"".join([b"%s %d\n" % (encode_token(symbol), _convert_label(label)) for symbol, label in value.items()])
-        )
+        lines = [b"%s %d\n" % (encode_token(symbol), _convert_label(label)) for symbol, label in value.items()]
+        sink.write(b"".join(lines))
 
 
 class ConfigCodec(LinesCodec):

@@ -192,9 +192,8 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
 
 def _are_valid_indices(indices: Array, dim: int) -> bool:
     """Return True if ``indices``, int32 of shape (elements,), increase strictly and are from 0 to ``dim - 1``."""
-    return not len(indices) or bool(
-        indices[0] >= 0 and indices[-1] < dim and (np.diff(indices.astype(np.int64)) > 0).all()
-    )
+    is_ascending = (np.diff(indices.astype(np.int64)) > 0).all()
+    return not len(indices) or bool(is_ascending and indices[0] >= 0 and indices[-1] < dim)
 
 
 def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:

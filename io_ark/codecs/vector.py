@@ -99,9 +99,9 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     if stored_dtype is None:
         source.fail(f"expected a vector (FV or DV), found {quote_or_end(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)
-    if size != 4 or count < 0:
-        source.fail(
-            f"invalid size of a vector: {count}" if size == 4 else "expected the size of a vector as a 4-byte integer"
-        )
+    if size != 4:
+        source.fail("expected the size of a vector as a 4-byte integer")
+    if count < 0:
+        source.fail(f"invalid size of a vector: {count}")
     source.skip(_HEADER.size)
     return stored_dtype, count

@@ -308,9 +308,8 @@ def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float
         return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)
     if header.foreign_chunk and not header.is_counted:
-        return _make_info(
-            measure_audio(BytesSource(_read_foreign_file(source, header, max_duration), name=source.name), _WAVE)
-        )
+        file = _read_foreign_file(source, header, max_duration)
+        return _make_info(measure_audio(BytesSource(file, name=source.name), _WAVE))
     return header
 
 

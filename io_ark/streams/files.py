@@ -85,9 +85,8 @@ class OpenFile:
         # Before Python 3.13 a map has its own descriptor, which stays open as long as an array is a view of the map.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         try:
-            self._map = retry_when_out_of_descriptors(
-                partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
-            )
+            create_map = partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
+            self._map = retry_when_out_of_descriptors(create_map)
         except (OSError, ValueError) as error:
             raise OpenError(f"cannot be mapped into memory: {describe_error(error)}", file=self.path) from error
         return self._map

@@ -97,6 +97,14 @@ class Loader:
         in_order: True if objects are read once and mostly in file order, so that reading ahead saves time.
         folder: folder against which relative file names are resolved, or None for the current folder.
         options: arguments of the codec.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> from io_ark.streams import Access
+    >>> from io_ark.tables import Loader
+    >>> name = tempfile.mkdtemp() + "/a.mat"
+    >>> io_ark.save(name, np.eye(3), kind="matrix")
+    >>> Loader("matrix", Access()).load(f"{name}[0:1]").shape
+    (2, 3)
     """
 
     def __init__(
@@ -129,9 +137,8 @@ class Loader:
             path, _, offset = rxfilename.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
                 return self._read_at_offset(path, int(offset))
-            name, selection = split_range(
-                rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
-            )
+            full_name = rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
+            name, selection = split_range(full_name)
             target = parse_rxfilename(name)
             if selection is not None and not (target.kind == "file" and self._files.get_file(target.path).is_regular):
                 return extract_range(self._load_whole_object(name, target), selection, name)
