@@ -42,7 +42,7 @@ class SparseVector(NamedTuple):
     [0.0, 0.5, 2.0, 0.0]
     """
 
-    dim: int  # Number of elements, including those that are not stored.
+    dim: int  # Number of elements, including elements that are not stored.
     indices: Array  # int32 of shape (stored,): indices of the stored elements, ascending.
     values: Array  # float32 of shape (stored,): values of the stored elements.
 
