@@ -136,7 +136,7 @@ class PackedBlock(Block):
         return len(self.objects)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Raise TypeError, because only a binary archive accepts these entries."""
+        """Raise TypeError, because the block holds the bytes of the values, and cannot decode them."""
         raise TypeError("packed entries have no values: write the block to a binary archive only")
 
     def pack(self) -> PackedBlock:
@@ -189,7 +189,10 @@ class ArrayBlock(Block):
 
     @classmethod
     def from_arrays(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
-        """Return a block of one or more matrices or vectors of one dtype. A single contiguous array is not copied."""
+        """Return a block of one or more matrices, or of one or more vectors, which must all have the same dtype.
+
+        A single contiguous array is not copied. Raise FormatError if an array has masked elements.
+        """
         refuse_masks(arrays)
         dimensions = arrays[0].ndim
         shapes = np.array([array.shape for array in arrays], np.int64)
@@ -230,14 +233,14 @@ class ArrayBlock(Block):
         return columns if (self.shapes[:, 1] == columns).all() else None
 
     def join_rows(self) -> Array | None:
-        """Return the rows of all matrices as (rows, columns), or None if they differ in columns, or one is empty."""
+        """Return the rows of all matrices as one array (rows, columns), or None if :meth:`count_columns` is None."""
         columns = self.count_columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
     def stack(self) -> Array | None:
-        """Return the arrays as one array (entries, rows, columns) or (entries, length).
+        """Return matrices as one array (entries, rows, columns), vectors as (entries, length), scalars as (entries,).
 
-        Return None if the arrays differ in shape or are empty, or if the block has no entries.
+        Return None if the matrices or vectors differ in shape or are empty, or if the block has no entries.
         """
         shape = self.shapes[:1, : self.dimensions]
         if not len(self) or not shape.all() or (self.shapes[:, : self.dimensions] != shape).any():
@@ -298,9 +301,8 @@ class ArrayBlock(Block):
             yield from zip(self.decode_keys(), list(stacked), strict=True)
             return
         begin = 0
-        for key, shape, size in zip(
-            self.decode_keys(), self.shapes.tolist(), self.count_elements().tolist(), strict=True
-        ):
+        sizes = self.count_elements().tolist()
+        for key, shape, size in zip(self.decode_keys(), self.shapes.tolist(), sizes, strict=True):
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size
@@ -309,7 +311,7 @@ class ArrayBlock(Block):
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
     """Return an ArrayBlock of one array, or of arrays that share dtype and ndim and have less than 32 KiB each.
 
-    Return an ObjectBlock of other values. :func:`_is_joinable` decides which arrays an ArrayBlock can hold.
+    Return an ObjectBlock for other values, or if there are none. See :func:`_is_joinable` for the types of the arrays.
     """
     if not values or not all(map(_is_joinable, values)):
         return ObjectBlock.from_values(keys, values)
@@ -363,7 +365,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
 
 def join_keys(keys: list[bytes]) -> bytes:
-    """Join keys, encoded as UTF-8, to the format of :attr:`Block.keys`."""
+    """Join keys, which are encoded as UTF-8, in the format of :attr:`Block.keys`."""
     return b"\n".join([*keys, b""])
 
 

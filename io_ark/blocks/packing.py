@@ -48,10 +48,17 @@ def pack_arrays(
         with_values: True to include the numbers, False for only the keys and headers.
 
     Returns:
-        The bytes of the entries, and the offsets in these bytes of each object and of the end of each entry.
+        The bytes of the entries, uint8 of shape (bytes,). The offset in these bytes of each object, and of the end of
+        each entry, int64 of shape (entries,).
 
     Raises:
         ValueError: the keys, shapes and values do not match, or the values are not contiguous.
+
+    >>> import numpy as np
+    >>> from io_ark.blocks import pack_arrays
+    >>> packed, offsets, ends = pack_arrays(b"utt1\\n", np.array([[2, 3]]), 2, np.zeros(6, np.float32))
+    >>> packed[:10].tobytes(), offsets.tolist(), ends.tolist()
+    (b'utt1 \\x00BFM ', [5], [44])
     """
     _check_sizes(keys, shapes, dimensions, values)
     token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
@@ -77,9 +84,15 @@ def _check_sizes(keys: bytes, shapes: Integers, dimensions: int, values: Array) 
 
 
 def format_script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return the bytes (uint8) of the lines of a script file: a key, the name of the archive, and the object's offset.
+    """Return the bytes of script file lines, uint8 of shape (bytes,). A line has a key and the location of its object.
 
-    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``offsets``, (entries,), holds offsets in bytes.
+    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``offsets``, shape (entries,), holds the byte
+    offset of each object in the archive with the file name ``archive``.
+
+    >>> import numpy as np
+    >>> from io_ark.blocks import format_script_lines
+    >>> format_script_lines(b"utt1\\n", np.array([5]), b"feats.ark").tobytes()
+    b'utt1 feats.ark:5\\n'
     """
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
     return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)

@@ -22,13 +22,14 @@ _PAIR_BYTES = _LIST_BYTES + 5 + 9  # Bytes of a pair of an int and a float.
 
 
 def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
-    """Compute :func:`_make_lists` in C."""
+    """Compute :func:`_make_lists` in C. Raise ValueError if the lengths of the arguments do not match."""
     # C writes marshal's format, because marshal.loads creates Python objects many times faster than a loop.
     counts = np.ascontiguousarray(counts, np.int64)
     integers, weights = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
     if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
         raise ValueError(f"{len(integers)} integers and {len(weights)} weights do not match the counts of the frames")
-    data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * (len(counts) + 1), np.uint8)
+    list_count = len(counts) + 1  # A list for each frame, and the list of all frames.
+    data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * list_count, np.uint8)
     byte_count = NATIVE.get_function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
     lists: Posterior = marshal.loads(data.data[:byte_count])
     return lists
@@ -36,7 +37,7 @@ def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights:
 
 @NATIVE.twin(_make_lists_in_c)
 def _make_lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
-    """Return the pairs (integer, weight) of each frame. ``counts`` holds the number of pairs of each frame."""
+    """Return the pairs (integer, weight) of each frame. For the arguments, see :class:`PosteriorArrays`."""
     pairs = list(zip(integers.tolist(), weights.tolist(), strict=True))
     return [pairs[begin:end] for begin, end in pairwise(accumulate(counts.tolist(), initial=0))]
 
@@ -56,9 +57,10 @@ class PosteriorArrays(NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
-        """Join the frames of several posteriors into one posterior."""
+        """Join the frames of any number of posteriors into one posterior. A single posterior is returned unchanged."""
         if len(parts) == 1:
             return parts[0]
+        # np.concatenate needs at least one array, so a posterior without frames precedes the parts.
         empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 

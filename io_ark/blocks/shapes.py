@@ -12,7 +12,13 @@ from io_ark.blocks.base import Array, ArrayBlock, Block, Integers, Mask, select_
 
 
 class ArrayInfo(NamedTuple):
-    """Shape and dtype of an array, read from its header without loading the data."""
+    """Shape and dtype of an array, read from its header without loading the data.
+
+    >>> import numpy as np
+    >>> from io_ark.blocks import ArrayInfo
+    >>> ArrayInfo((10, 4), np.dtype("float32")).extract_part(slice(2, 5), slice(None))
+    ArrayInfo(shape=(3, 4), dtype=dtype('float32'))
+    """
 
     shape: tuple[int, ...]  # Shape of the array that reading would return.
     dtype: np.dtype[Any]  # Type of the elements of that array.

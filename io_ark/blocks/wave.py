@@ -82,12 +82,15 @@ class WaveBlock(Block):
 
     @classmethod
     def from_wave(cls, key: str, wave: Wave) -> WaveBlock:
-        """Return a block of one entry. The audio must have one channel. Its samples are not copied."""
+        """Return a block of one entry without copying the samples. :meth:`can_hold` must accept the audio."""
         return cls.concatenate([(key, wave)])
 
     @classmethod
     def concatenate(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
-        """Return a block of entries. Their audio must have one channel. The samples of several entries are copied."""
+        """Return a block of one or more entries. :meth:`can_hold` must accept their audio.
+
+        The samples of several entries are copied into one array.
+        """
         lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
         rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
         channels = [wave.samples[0] for _, wave in entries]
@@ -111,11 +114,11 @@ class WaveBlock(Block):
         """Iterate over keys and audio: a Wave with a view of the samples, or a WaveInfo if ``only_headers``."""
         sections = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
         for key, (start, length, rate) in zip(self.decode_keys(), sections, strict=True):
+            frequency = float(np.float32(rate))  # Kaldi stores sampling rates as float32.
             if self.only_headers:
-                # The audio has one channel of little-endian samples with 2 bytes each.
-                yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
-                continue
-            yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
+                yield key, WaveInfo(frequency, channels=1, sample_count=length, big_endian=False, data_bytes=2 * length)
+            else:
+                yield key, Wave(frequency, self.samples[start : start + length][None])
 
     def select(self, mask: Mask) -> WaveBlock:
         """Return a block of the entries for which ``mask`` is true. No samples are copied."""

@@ -64,6 +64,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    """Import and return a name of ``_HOMES``. Raise AttributeError for any other name."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

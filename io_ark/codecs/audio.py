@@ -35,7 +35,7 @@ MAX_AUDIO_BYTES = 1 << 32
 _FLAC_BYTES = 26
 _SPHERE_BYTES = 1024  # Usual size of a SPHERE header.
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
-_CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
+_CHUNK_SAMPLES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
 
 
 def detect_audio_format(source: Source) -> str:
@@ -44,7 +44,7 @@ def detect_audio_format(source: Source) -> str:
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if a file is audio. ``head`` holds its first 12 or more bytes, or a whole shorter file."""
+    """Return True if a file is audio. ``head`` holds its first 12 or more bytes, or all bytes of a shorter file."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
@@ -68,12 +68,10 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
     try:
         import soundfile
     except ImportError:
-        command = next(
-            (command for _, format_name, command in _FORMATS if format_name == name), "sox FILE -t wav -b 16 - |"
-        )
-        source.fail(
-            f"{format_missing_package('soundfile', name)}; or convert the audio in the script file: {command}", offset
-        )
+        commands = {format_name: command for _, format_name, command in _FORMATS}
+        command = commands.get(name, "sox FILE -t wav -b 16 - |")
+        message = f"{format_missing_package('soundfile', name)}; or convert the audio in the script file: {command}"
+        source.fail(message, offset)
     return soundfile
 
 
@@ -188,7 +186,7 @@ def _read_chunks(file: Any, source: Source, max_duration: float) -> list[npt.NDA
     count = clipped_count = 0
     is_float = file.subtype in ("FLOAT", "DOUBLE")
     while True:
-        chunk = file.read(_CHUNK_FRAMES, dtype="float64" if is_float else "int16", always_2d=True)
+        chunk = file.read(_CHUNK_SAMPLES, dtype="float64" if is_float else "int16", always_2d=True)
         if not len(chunk):
             break
         count += len(chunk)

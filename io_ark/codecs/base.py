@@ -242,9 +242,8 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 def read_token(source: Source, binary: bool) -> bytes:
     """Read a token, skip the byte of white space after it, and return the token. In text, first skip white space.
 
-    Raises:
-        FormatError: the next bytes are white space or the end of the source, or the token has more than
-            ``MAX_TOKEN_BYTES`` bytes.
+    Raise FormatError if the next bytes are white space or the end of the source, or if the token has more than
+    ``MAX_TOKEN_BYTES`` bytes.
     """
     at = source.tell()
     if not binary:
@@ -256,10 +255,8 @@ def read_token(source: Source, binary: bool) -> bytes:
         source.fail("expected a token, found white space or the end", at)
     source.skip(len(token[0]))
     if source.peek(1) not in WHITE_SPACE:
-        source.fail(
-            f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}; the file is damaged",
-            at,
-        )
+        source.fail(f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}; the file is "
+                    "damaged", at)  # fmt: skip
     if not source.at_end():
         source.skip(1)
     return token[0]
@@ -381,7 +378,7 @@ def skip_line_end(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array. Raise FormatError if it has masked elements."""
+    """Convert ``value`` to an array. Raise FormatError if ``value`` has masked elements."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)

@@ -47,7 +47,12 @@ def align_numbers(array: Array) -> Array:
 
 
 class CompressionMethod(enum.IntEnum):
-    """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``."""
+    """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``.
+
+    >>> from io_ark.codecs import CompressionMethod
+    >>> CompressionMethod.of("speech")
+    <CompressionMethod.SPEECH_FEATURE: 2>
+    """
 
     AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO.
     SPEECH_FEATURE = 2  # One byte, with a range for each column and a finer scale between its quartiles.
@@ -96,12 +101,12 @@ class CompressedMatrix:
 
     Attributes:
         format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
-        minimum: value of integer 0.
-        range: difference between the values of the largest integer and of integer 0.
+        minimum: value of the code 0, or for ``CM``, of the percentile 0.
+        range: difference between this value and the value of the largest code, or for ``CM``, of the percentile 65535.
         codes: the integers. ``CM``: uint8 of shape (columns, rows). ``CM2``: uint16 of shape (rows, columns). ``CM3``:
             uint8 of shape (rows, columns).
-        percentiles: for ``CM`` only, uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of
-            each column, in units of 1/65535 of the range.
+        percentiles: for ``CM`` only, uint16 of shape (columns, 4). The values of the codes 0, 64, 192 and 255 of each
+            column, as distances from the minimum in units of 1/65535 of the range.
 
     >>> import numpy as np
     >>> from io_ark.codecs.compressed import compress
@@ -127,8 +132,9 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Decompress to an array of shape (rows, columns). Values are computed in float32, then cast to ``dtype``."""
-        header, *integers = _encode_parts(self)
-        return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
+        header, percentiles, codes = _encode_parts(self)
+        data = b"".join((percentiles, codes))
+        return _decompress(header, *self.shape, data, begin=0).astype(dtype, copy=False)
 
     def extract_part(self, rows: slice, columns: slice) -> Array:
         """Decompress the matrix, and return a copy of the rows and columns that two slices select."""
@@ -157,8 +163,8 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
         header: the name of the format, a space, and the minimum, range, rows and columns (:data:`_HEADER`). More bytes
             may follow.
         rows, columns: shape in the header.
-        data: bytes-like object with the percentiles and integers.
-        begin: offset of the percentiles or integers in ``data``.
+        data: bytes-like object with the percentiles (only for CM) and codes.
+        begin: offset of the percentiles or codes in ``data``.
     """
     matrix = _unpack_matrix(header, data, begin)
     minimum, span, codes = np.float32(matrix.minimum), np.float32(matrix.range), matrix.codes.astype(np.float32)
@@ -217,7 +223,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
 
 def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
-    """Compress a matrix of shape (rows, columns), and return its bytes without the binary marker."""
+    """Compress a matrix, and return its bytes without the binary marker. For the errors, see :func:`compress`."""
     values = as_floats(matrix, np.float32, 2)
     if values.size == 0:
         return b"CM " + bytes(_HEADER.size)
@@ -244,10 +250,8 @@ def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatr
 def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
     """Return the smallest value that the stored integers can represent, and the span from it to the largest value.
 
-    Both are float32. A method with a fixed range ignores ``values``, except for NaN.
-
-    Raises:
-        FormatError: the matrix contains NaN, or the method has no fixed range and the span is not finite in float32.
+    Both are float32. A method with a fixed range ignores ``values``, except for NaN. Raise FormatError if the matrix
+    contains NaN, or if the method has no fixed range and the span is not finite in float32.
     """
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
@@ -312,11 +316,9 @@ def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -
     quarter = rows // 4
     # With fewer than 5 rows, all values are percentiles. The loop below adds missing percentiles.
     ranks = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    percentile_values = np.sort(columns, axis=1)[:, ranks]
+    percentile_values = np.ascontiguousarray(np.sort(columns, axis=1)[:, ranks])
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(ranks)] = _scale_to_integers(
-        np.ascontiguousarray(percentile_values), minimum, span, _FORMATS[b"CM2"]
-    )
+    steps[:, : len(ranks)] = _scale_to_integers(percentile_values, minimum, span, _FORMATS[b"CM2"])
     steps[:, 0] = np.minimum(steps[:, 0], 65532)  # The limits leave room for larger percentiles up to 65535.
     for i, limit in (1, 65533), (2, 65534), (3, 65535):
         steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), limit)
@@ -381,7 +383,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
 
 
 def _encode_parts(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
-    """Return the bytes of the header, of the percentiles (empty unless the format is CM) and of the integers.
+    """Return the bytes of the header, of the percentiles (empty unless the format is CM) and of the codes.
 
     Raise ValueError if the percentiles do not match the columns.
     """
@@ -458,8 +460,8 @@ class CompressedMatrixCodec(Codec[Any]):
         if binary and source.peek(1) == b"C":
             return read_compressed(source)
         dtype = np.dtype(np.float32)
-        head = source.peek(HEADER_SIZE)
-        return compress(read_dense(source, head, dtype) if binary else read_text_matrix(source, dtype), self.method)
+        matrix = read_dense(source, source.peek(HEADER_SIZE), dtype) if binary else read_text_matrix(source, dtype)
+        return compress(matrix, self.method)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if not binary:
@@ -467,5 +469,6 @@ class CompressedMatrixCodec(Codec[Any]):
             write_text_matrix(sink, matrix.to_array())
             return
         is_compressed = isinstance(value, CompressedMatrix)
-        for part in _encode_parts(value) if is_compressed else (_encode_matrix(value, self.method),):
+        parts = _encode_parts(value) if is_compressed else (_encode_matrix(value, self.method),)
+        for part in parts:
             sink.write(part)

@@ -57,7 +57,7 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Skip a dense matrix in binary. Return its numbers of rows and columns. For ``head``, see :func:`read_dense`."""
+    """Skip a dense matrix in binary, and return its numbers of rows and columns (see :func:`read_dense`)."""
     stored_dtype, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored_dtype.itemsize)
     return rows, columns
@@ -66,11 +66,8 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], selection: Range) -> Array:
     """Read a part of a dense matrix in binary, without reading the rows before and after the part.
 
-    ``selection`` is the range of rows and columns to read. For the other arguments, see :func:`read_dense`.
-
-    Raises:
-        FormatError: the matrix is invalid or incomplete.
-        RangeError: the range is outside the matrix.
+    ``selection`` is the range of rows and columns to read. For the other arguments and errors, see :func:`read_dense`.
+    Raise RangeError if the range is outside the matrix.
     """
     stored_dtype, rows, columns = _read_header(source, head)
     row_slice, column_slice = find_slices(selection, rows, columns, source.name)
@@ -101,20 +98,16 @@ def read_text_matrix(source: Source, dtype: npt.DTypeLike) -> Array:
     columns = counts[0] if counts else 0
     for row, count in enumerate(counts):
         if count != columns:
-            source.fail(
-                f"a matrix in text: row {row} (from 0) has the length {count}, but row 0 has the length {columns}", at
-            )
+            message = f"a matrix in text: row {row} (from 0) has the length {count}, but row 0 has the length {columns}"
+            source.fail(message, at)
     return values.reshape(len(counts), columns)
 
 
 def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     """Read an object between ``[`` and ``]``, and the newline after it.
 
-    Returns:
-        The bytes between the brackets, and their offset in the source.
-
-    Raises:
-        FormatError: a bracket is missing. ``what`` names the kind of object in the message.
+    Return the bytes between the brackets, and their offset in the source. Raise FormatError if a bracket is missing.
+    ``what`` names the kind of object in the message.
     """
     source.skip_space()
     at = source.tell()

@@ -106,21 +106,23 @@ def _detect_integer_kind(source: Source) -> str:
     min_size = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Bytes of `count` integers and a token.
     for size in (min_size, *(window for window in _WINDOWS if window > min_size)):
         window = source.peek(size)
-        kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
+        kind = _find_fitting_kind(window, is_cut=len(window) == size, is_last=size == _WINDOWS[-1])
+        if kind == "int-pair-vector" and _are_floats(window, first=1, count=2 * count):
+            return "float-pair-vector"
         if kind is not None:
-            return "float-pair-vector" if kind == "int-pair-vector" and _are_floats(window, 1, 2 * count) else kind
+            return kind
     return _classify_number(head)
 
 
 def _classify_number(head: bytes) -> str:
-    return "float" if _are_floats(head, 0, 1) else "int"
+    return "float" if _are_floats(head, first=0, count=1) else "int"
 
 
 def _are_floats(window: bytes, first: int, count: int) -> bool:
-    """Return True if 4-byte numbers are probably floats: all are 0, infinite, NaN or of common size, but not all are 0.
+    """Return True if 4-byte numbers are probably floats: all are 0, infinite, NaN or common floats, but not all are 0.
 
-    ``window`` holds the binary marker, and then numbers that each follow a size byte. ``count`` numbers from the index
-    ``first`` on are examined, or fewer if the window is shorter.
+    ``window`` holds the binary marker, and then numbers with a size byte before each number. ``count`` numbers from the
+    index ``first`` on are examined, or fewer numbers if the window is shorter.
     """
     start = len(BINARY_MARKER) + first * _SIZED_NUMBER.itemsize
     count = min(count, (len(window) - start) // _SIZED_NUMBER.itemsize)
@@ -183,7 +185,9 @@ def _classify_text(source: Source) -> str:
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and later_lines.strip():
-        return _classify_lines([row.split() for row in text.split(b"\n")[: None if len(text) < size else -1]])
+        lines = text.split(b"\n")
+        complete_lines = lines if len(text) < size else lines[:-1]
+        return _classify_lines([text_line.split() for text_line in complete_lines])
     return _classify_line(line)
 
 
@@ -255,6 +259,13 @@ class AnyCodec(Codec[Any]):
         compress: number or name of the compression method of float matrices, such as "speech". If None,
             matrices are not compressed.
         kind: kind of all written objects. If None, the kind of each object is detected from its value.
+
+    >>> import io
+    >>> from io_ark.codecs import AnyCodec
+    >>> output = io.BytesIO()
+    >>> AnyCodec().write(output, [1, 2, 3], binary=False)
+    >>> output.getvalue()
+    b'1 2 3 \\n'
     """
 
     marker = b""  # The codec of the detected kind writes the marker.
@@ -346,7 +357,5 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
             return "int-vector-vector"
         if all(isinstance(item, tuple) and len(item) == 2 for item in items):
             return "posterior"
-    raise FormatError(
-        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or lists of "
-        "(integer, weight) pairs; pass kind=... for any other type"
-    )
+    raise FormatError("cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or "
+                      "lists of (integer, weight) pairs; pass kind=... for any other type")  # fmt: skip

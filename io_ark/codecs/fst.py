@@ -171,7 +171,8 @@ def _read_text_acceptor(source: Source) -> Acceptor:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
         at = source.tell()
-    state_count = 1 + max([start, *cost_of_final_state, *(max(arc[0], arc[3]) for arc in arcs)])
+    last_states = (max(state, next_state) for state, _, _, next_state in arcs)
+    state_count = 1 + max([start, *cost_of_final_state, *last_states])
     # A line names at most two states, so more states than this bound come from a damaged number.
     if state_count > 2 * (len(arcs) + len(cost_of_final_state)) + 1:
         source.fail(f"most of the {state_count} states of an FST have no arc and are not final; the file is damaged",
@@ -179,7 +180,7 @@ def _read_text_acceptor(source: Source) -> Acceptor:
     final_costs = np.full(state_count, np.inf, np.float32)
     for state, cost in cost_of_final_state.items():
         final_costs[state] = cost
-    arcs.sort(key=lambda arc: arc[0])
+    arcs.sort(key=lambda arc: arc[0])  # Sort by the source state.
     states, labels, costs, next_states = zip(*arcs, strict=True) if arcs else ((), (), (), ())
     return Acceptor(start, final_costs, np.array(states, np.int32), np.array(labels, np.int32),
                     np.array(costs, np.float32), np.array(next_states, np.int32))  # fmt: skip

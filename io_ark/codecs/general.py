@@ -48,6 +48,7 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:
         first = peek_byte(source, binary)
+        # A sparse matrix starts with the token "SM" in binary, and with "rows=" in text.
         if first == (b"S" if binary else b"r"):
             return self._sparse.read_body(source, binary)
         if binary and first == b"C":

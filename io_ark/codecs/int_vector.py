@@ -50,16 +50,9 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
     """Read ``count`` records of numbers in binary, and check the size byte before every number.
 
-    Args:
-        layout: dtype of a record (see :func:`create_sized_layout`).
-        what: description of the records for error messages.
-
-    Returns:
-        Array of shape (count,) and of the dtype ``layout``.
-
-    Raises:
-        FormatError: a size byte is wrong.
-        TruncatedError: the source has fewer than ``count`` records.
+    ``layout`` is the dtype of a record (see :func:`create_sized_layout`) and of the result, shape (count,). ``what``
+    describes the records in errors. Raise FormatError if a size byte is wrong, and TruncatedError if the source has
+    fewer than ``count`` records.
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -69,9 +62,8 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
             wrong_records = np.flatnonzero(records[name] != size)
             if len(wrong_records):
                 offset = at + int(wrong_records[0]) * layout.itemsize
-                source.fail(
-                    f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", offset
-                )
+                message = f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged"
+                source.fail(message, offset)
     return records
 
 
@@ -87,8 +79,7 @@ def write_sized_records(sink: Sink, layout: np.dtype[Any], **columns: Array) -> 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
     """Read a line. Return the line without its newline, and the offset of the line in the source.
 
-    Raises:
-        FormatError: the source has no further line. ``what`` describes the expected line in the error.
+    Raise FormatError if the source has no further line. ``what`` describes the expected line in the error.
     """
     at = source.tell()
     if source.at_end():
@@ -99,13 +90,8 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, offset: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, which reads ``1-2`` as 1 and -2.
 
-    ``offset`` is the offset of the line in the source, for errors.
-
-    Returns:
-        Array of shape (numbers,) and of the integer type ``dtype``.
-
-    Raises:
-        FormatError: a word is not an integer, or an integer is out of range.
+    Return an array of shape (numbers,) and of the integer type ``dtype``. ``offset`` is the offset of the line in the
+    source, for errors. Raise FormatError if a word is not an integer, or an integer is out of range.
     """
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
@@ -126,8 +112,8 @@ def parse_integers(text: bytes, source: Source, offset: int, dtype: npt.DTypeLik
 def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to an array of shape (numbers,) of the integer type ``dtype``.
 
-    Raises:
-        FormatError: the value does not have one dimension, or an element is not an integer in the range of ``dtype``.
+    Raise FormatError if the value does not have one dimension, or an element is not an integer in the range of
+    ``dtype``.
     """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
@@ -186,9 +172,9 @@ class IntVectorCodec(ArrayCodec):
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or block.dimensions != 1:
             return None
         lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
-        if binary:
-            return encode_entries(block.keys, b" \0B", encode_objects(None, lengths, columns))
-        return encode_entries(block.keys, b" ", encode_objects(None, lengths, columns, (b"", b"\n")))
+        separator, brackets = (b" \0B", None) if binary else (b" ", (b"", b"\n"))
+        objects = encode_objects(list_counts=None, lengths=lengths, columns=columns, brackets=brackets)
+        return encode_entries(block.keys, separator, objects)
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
@@ -208,18 +194,18 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         count = base.read_size(source, True, "the number of vectors")
         length_arrays, number_arrays = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
-            numbers, ends = read_lists(source, count, 1)
+            numbers, ends = read_lists(source, limit=count, width=1)
             if len(ends):
-                length_arrays.append(np.diff(ends, prepend=0) - 1)
+                length_arrays.append(np.diff(ends, prepend=0) - 1)  # A count precedes the numbers of each list.
                 number_arrays.append(remove_counts(numbers, ends))
-            else:  # The next list is long or invalid. Its codec reads it by itself, or raises the error.
+            else:  # The next list is long or invalid. IntVectorCodec reads the list, or raises the error.
                 number_arrays.append(self._vector.read_body(source, True))
                 length_arrays.append(np.array([len(number_arrays[-1])]))
             count -= len(length_arrays[-1])
         return np.concatenate(length_arrays), np.concatenate(number_arrays)
 
     def _read_text(self, source: Source) -> list[Array]:
-        """Read a line of lists, which must all end with a semicolon. Return one array for each list."""
+        """Read a line of lists as one array per list. Raise FormatError unless every list ends with a semicolon."""
         text, at = read_text_line(source, "a list of lists of integers")
         if source.tell() == at + len(text):
             source.fail("a list of lists of integers lacks the end of its line: the file may be truncated")
@@ -233,7 +219,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
         vectors: list[Any] = list(value)
-        if {list, tuple}.issuperset(map(type, vectors)):
+        if {list, tuple}.issuperset(map(type, vectors)):  # All numbers can be converted in one call.
             numbers = convert_numbers(list(chain.from_iterable(vectors)), _INT32)
         else:
             vectors = [to_integers(vector, _INT32) for vector in vectors]
@@ -260,10 +246,12 @@ class PairVectorCodec(Codec[Array]):
         """Encode the entries of a block of arrays of shape (pairs, 2). Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
             return None
-        counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
+        counts, columns = block.shapes[:, 0], block.values.reshape(-1, 2).T
+        first, second = np.ascontiguousarray(columns[0]), np.ascontiguousarray(columns[1])
         if binary:
-            return encode_entries(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
-        lines = encode_objects(counts, np.ones(len(first), np.int64), (first, second), (b"", b"; "))
+            return encode_entries(block.keys, b" \0B", encode_objects(None, lengths=counts, columns=(first, second)))
+        ones = np.ones(len(first), np.int64)  # In text, each pair is written as a list with one element.
+        lines = encode_objects(counts, lengths=ones, columns=(first, second), brackets=(b"", b"; "))
         return encode_entries(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
 
     def read_body(self, source: Source, binary: bool) -> Array:
@@ -277,7 +265,10 @@ class PairVectorCodec(Codec[Array]):
         return pairs
 
     def _read_text(self, source: Source) -> Array:
-        """Read a line of pairs of numbers, with semicolons between the pairs. Return an array of shape (pairs, 2)."""
+        """Read a line of pairs of numbers with semicolons between the pairs, as an array of shape (pairs, 2).
+
+        Raise FormatError for any other line.
+        """
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
@@ -287,13 +278,15 @@ class PairVectorCodec(Codec[Array]):
         pairs = [self._parse_numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
-                source.fail(
-                    f"expected 2 numbers in pair {i} (from 0; pairs are separated by ';'), found {len(pair)}", at
-                )
+                message = f"expected 2 numbers in pair {i} (from 0; pairs are separated by ';'), found {len(pair)}"
+                source.fail(message, at)
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
-        """Parse the numbers in ``text``, a part of the line at offset ``at``. Raise FormatError for any other word."""
+        """Parse ``text``, a part of the line at the offset ``at``, as numbers of the type ``dtype``.
+
+        Raise FormatError for a word that is not such a number.
+        """
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []
@@ -340,6 +333,11 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
 
     This is the layout of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector`` (``src/base/io-funcs-inl.h``) for
     single files and within other objects. Tables of int-vectors have a different layout.
+
+    >>> from io_ark.codecs import PlainIntVectorCodec
+    >>> from io_ark.streams.source import BytesSource
+    >>> PlainIntVectorCodec().read(BytesSource(b"[ 1 2 3 ]\\n")).tolist()
+    [1, 2, 3]
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:
@@ -351,7 +349,7 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
             source.fail("expected '[' before a list of integers", at)
         text = source.read_until(b"]")
         source.skip(1)
-        return parse_integers(text[1:].replace(b"\n", b" "), source, at)
+        return parse_integers(text[1:].replace(b"\n", b" "), source, at)  # The list may have several lines.
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         numbers = to_integers(value, "<i4")

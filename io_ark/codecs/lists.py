@@ -15,7 +15,7 @@ from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 from io_ark.text import quote_value
 
-_MAX_LABEL_CHARACTERS = 20  # Labels are integers of 64 bits. The smallest one has a sign and 19 digits.
+_MAX_LABEL_CHARACTERS = 20  # Labels are integers of 64 bits. The smallest label has a sign and 19 digits.
 _LABELS = range(-(1 << 63), 1 << 63)
 
 
@@ -32,7 +32,7 @@ def _parse_integer(source: Source, line_number: int, words: list[bytes], index: 
     return number
 
 
-def _check_label(value: Any) -> int:
+def _convert_label(value: Any) -> int:
     """Convert a label to a Python integer. Raise FormatError for a value that is not an integer of 64 bits."""
     try:
         number = operator.index(value)
@@ -74,7 +74,8 @@ class IntLinesCodec(LinesCodec):
     """Codec of text files with an integer on each line, such as ``disambig.int``, as an int32 array."""
 
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> npt.NDArray[np.int32]:
-        values = np.array([_parse_integer(source, line_number, words, 0, 1) for line_number, words in lines], np.int64)
+        numbers = [_parse_integer(source, line, words, index=0, word_count=1) for line, words in lines]
+        values = np.array(numbers, np.int64)
         if (values != values.astype(np.int32)).any():
             source.fail("an integer of the file does not fit into 32 bits: read the file as kind='lines'")
         return values.astype(np.int32)
@@ -89,22 +90,22 @@ class SymbolTableCodec(LinesCodec):
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, int]:
         table: dict[str, int] = {}
         for line_number, words in lines:
-            label = _parse_integer(source, line_number, words, 1, 2)
+            label = _parse_integer(source, line_number, words, index=1, word_count=2)
             if table.setdefault(symbol := decode_token(words[0]), label) != label:
                 problem = f"line {line_number}: the symbol {symbol!r} has two integers"
                 source.fail(f"{problem}: read the file as kind='lines'")
         return table
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        sink.write(
-            b"".join([b"%s %d\n" % (encode_token(symbol), _check_label(label)) for symbol, label in value.items()])
-        )
+        lines = [b"%s %d\n" % (encode_token(symbol), _convert_label(label)) for symbol, label in value.items()]
+        sink.write(b"".join(lines))
 
 
 class ConfigCodec(LinesCodec):
     """Codec of configuration files as a dictionary from options to values. An option without a value has the value "".
 
-    As in Kaldi, names are in lower case with ``-`` for ``_``, and the last value of an option is used.
+    As in Kaldi, comments are dropped, names are converted to lower case with ``-`` for ``_``, and the last value of a
+    repeated option is used.
     """
 
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, str]:

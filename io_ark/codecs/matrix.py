@@ -62,9 +62,9 @@ class MatrixCodec(FloatArrayCodec):
         return super().read(source)
 
     def read_part(self, source: Source, selection: Range | None) -> Any:
-        head = source.peek(2 + HEADER_SIZE)
-        if selection is not None and head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
-            source.skip(2)
+        head = source.peek(len(BINARY_MARKER) + HEADER_SIZE)
+        if selection is not None and head[:2] == BINARY_MARKER and head[2:4] in (b"FM", b"DM"):
+            source.skip(len(BINARY_MARKER))
             return read_dense_range(source, head[2:], self.dtype, selection)
         return super().read_part(source, selection)
 

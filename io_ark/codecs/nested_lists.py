@@ -32,7 +32,7 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     """Read the next list in binary, and the complete lists after it that are already buffered.
 
     Both arrays are empty if the next list is invalid or incomplete, or has more than ``_MAX_WINDOW_NUMBERS`` numbers.
-    The caller then reads this list by itself.
+    The caller must then read this list.
 
     Args:
         limit: maximum number of lists.
@@ -47,11 +47,11 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     if first_length > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
     source.peek(first_length * _SIZED_NUMBER.itemsize)  # peek buffers this list, and later bytes that have arrived.
-    # The room is an estimate from the first list. The next call reads lists that exceed it.
+    # The number of bytes is an estimate from the first list. The next call reads the lists after these bytes.
     data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED_NUMBER.itemsize)
     records = np.frombuffer(data, _SIZED_NUMBER, len(data) // _SIZED_NUMBER.itemsize)
     sizes = data[:: _SIZED_NUMBER.itemsize][: len(records)]
-    # Number of records before the first one whose size byte is not 4.
+    # Number of records before the first record whose size byte is not 4.
     valid_count = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
     ends = _find_ends(numbers[:valid_count], limit, width)
@@ -70,14 +70,14 @@ def _find_ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
 def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
     """Return the end (exclusive) of each complete list in ``numbers``, for at most ``limit`` lists.
 
-    A list is a count and ``width`` numbers for each element. A negative count is invalid and ends the search.
+    A list is a count of elements, and then ``width`` numbers for each element. A negative count ends the search.
     """
-    buffer, at = numbers.data, 0
+    buffer, end = numbers.data, 0
     ends: list[int] = []
-    while len(ends) < limit and at < len(buffer) and buffer[at] >= 0:
-        at += 1 + width * buffer[at]
-        ends.append(at)
-    if ends and at > len(buffer):
+    while len(ends) < limit and end < len(buffer) and buffer[end] >= 0:
+        end += 1 + width * buffer[end]
+        ends.append(end)
+    if ends and end > len(buffer):  # The last list is incomplete.
         ends.pop()
     return np.array(ends, np.int64)
 
@@ -94,8 +94,8 @@ def convert_numbers(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray
     """Convert Python numbers to int32 or float32. Unlike NumPy, refuse strings, masked elements, and floats for int32.
 
     Raises:
-        FormatError: an element is not an integer of 32 bits, or is masked.
-        TypeError: an element is not a number.
+        FormatError: an element is masked, or ``dtype`` is int32 and an element is not an integer of 32 bits.
+        TypeError, OverflowError: ``dtype`` is float32, and an element is not a number or is too large an integer.
     """
     if dtype.kind == "f":
         refuse_masks(numbers)

@@ -128,7 +128,7 @@ def _read_step_indexes(source: Source, limit: int, previous_index: Array) -> Arr
 
 
 def _read_complete_indexes(source: Source, limit: int) -> Array:
-    """Read 1 to ``limit`` completely stored indexes (indexes, 3). Raise FormatError if the first one is invalid."""
+    """Read 1 to ``limit`` completely stored indexes (indexes, 3). Raise FormatError if the first index is invalid."""
     data = source.peek(limit * _COMPLETE_INDEX.itemsize)
     records = np.frombuffer(data, _COMPLETE_INDEX, len(data) // _COMPLETE_INDEX.itemsize)
     index = records["index"]
@@ -199,7 +199,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
         weights = _vector.read_body(source, binary)
     else:
         at = source.tell()
-        if source.read(1)[0] != 1:
+        if source.read(1)[0] != 1:  # The size of an element in bytes.
             source.fail("expected the derivative weights as a vector of bytes; the example is damaged", at)
         count = int(np.frombuffer(source.read(4), "<i4")[0])
         weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)  # The unit of a byte is 1/255.

@@ -37,7 +37,7 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     >>> number_lines(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """
-    return _join_entries(keys.split(b"\n")[:-1], *_encode_numbers(False, numbers))
+    return _join_entries(keys.split(b"\n")[:-1], *_encode_numbers(binary=False, numbers=numbers))
 
 
 def encode_entries(keys: bytes, separator: bytes, objects: Sequence[bytes]) -> PackedBlock:

@@ -70,7 +70,7 @@ class PackedMatrixCodec(ArrayCodec):
                 packed = np.array(numbers)
         with np.errstate(over="ignore", invalid="ignore"):
             packed = packed.astype(self.dtype, copy=False)
-        return packed if self.form == "packed" else unpack_triangle(packed, size, self.form == "symmetric")
+        return packed if self.form == "packed" else unpack_triangle(packed, size, is_symmetric=self.form == "symmetric")
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         stored_dtype, size, count = _read_header(source, True)
@@ -85,10 +85,8 @@ class PackedMatrixCodec(ArrayCodec):
         values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
-            source.fail(
-                f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(values)}: read another kind of object",
-                at,
-            )
+            source.fail(f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(values)}: read another kind "
+                        "of object", at)  # fmt: skip
         return values, size
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
@@ -120,9 +118,8 @@ class PackedMatrixCodec(ArrayCodec):
                 )
             return array, size
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
-            raise FormatError(
-                f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
-            )
+            message = f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
+            raise FormatError(message)
         if self.form == "triangular" and np.triu(array, 1).any():
             raise FormatError("the matrix is not lower triangular: set the elements above the diagonal to zero")
         if self.form != "triangular" and not np.allclose(array, array.T, _SYMMETRY_TOLERANCE, equal_nan=True):

@@ -25,7 +25,7 @@ _LAYOUTS = {
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
     """Read ``count`` pairs of an int32 and a float in binary, and round the floats to float32.
 
-    The stored floats all have 4 bytes, or all have 8 bytes. ``what`` describes the pairs in errors.
+    Raise FormatError unless all stored floats have 4 bytes, or all have 8 bytes. ``what`` names the pairs in errors.
     """
     if count == 0:
         return []

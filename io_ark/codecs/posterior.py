@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
 from io_ark.blocks.posterior import Posterior
-from io_ark.codecs.base import Codec, Sink, as_array, as_int32, encode_int32, peek_byte, quote, read_int32, read_size
+from io_ark.codecs.base import Codec, Sink, as_array, as_int32, encode_int32, quote, read_int32, read_size
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line, to_integers
 from io_ark.codecs.nested_lists import (
     convert_numbers,
@@ -40,7 +40,13 @@ _WORD = re.compile(rb"\S+")
 
 
 class PosteriorArraysCodec(Codec[PosteriorArrays]):
-    """Codec of posteriors as :class:`~io_ark.blocks.PosteriorArrays`. Arrays are faster than lists for many frames."""
+    """Codec of posteriors as :class:`~io_ark.blocks.PosteriorArrays`. Arrays are faster than lists for many frames.
+
+    >>> from io_ark.codecs import PosteriorArraysCodec
+    >>> from io_ark.streams.source import BytesSource
+    >>> PosteriorArraysCodec().read(BytesSource(b"[ 7 0.5 3 0.25 ] [ ] \\n")).to_lists()
+    [[(7, 0.5), (3, 0.25)], []]
+    """
 
     scan_kind = "posterior-arrays"
     brackets = b"[ ", b"] "  # Text around the pairs of a frame.
@@ -55,7 +61,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
             sink.write(encode_lists(value.counts, self._get_columns(value), self.brackets)[0] + b"\n")
 
     def _get_columns(self, value: PosteriorArrays) -> Columns:
-        """Return the numbers to write: int32 integers and float32 weights, each of shape (entries,)."""
+        """Return the numbers to write: int32 integers and float32 weights, each of shape (pairs,)."""
         integers, weights = to_integers(value.integers, np.int32), as_array(value.weights)
         return np.ascontiguousarray(integers), np.ascontiguousarray(weights, np.float32)
 
@@ -87,7 +93,13 @@ class PosteriorCodec(Codec[Posterior]):
 
 
 class IntListsCodec(PosteriorArraysCodec):
-    """Codec of lists of vectors of int32, such as selected Gaussians. The value is a posterior with weights of 1."""
+    """Codec of lists of vectors of int32, such as selected Gaussians. The value is a posterior with weights of 1.
+
+    >>> from io_ark.codecs import IntListsCodec
+    >>> from io_ark.streams.source import BytesSource
+    >>> IntListsCodec().read(BytesSource(b"7 3; 5; \\n")).to_lists()
+    [[(7, 1.0), (3, 1.0)], [(5, 1.0)]]
+    """
 
     scan_kind = "int-lists"
     brackets = b"", b"; "
@@ -97,16 +109,17 @@ class IntListsCodec(PosteriorArraysCodec):
         if binary:
             return create_unit_posterior(*self._lists.read_arrays(source))
         lists = self._lists.read_body(source, binary=False)
-        return create_unit_posterior(
-            np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)])
-        )
+        counts = np.array(list(map(len, lists)), np.int64)
+        integers = np.concatenate([*lists, np.empty(0, np.int32)])  # np.concatenate needs at least one array.
+        return create_unit_posterior(counts, integers)
 
     def _get_columns(self, value: PosteriorArrays) -> Columns:
+        """Return only the integers, because the weights are not stored."""
         return (np.ascontiguousarray(to_integers(value.integers, np.int32)),)
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior, in binary after its marker or in text, as arrays."""
+    """Read a posterior as arrays, in text or in binary (after the marker). Raise FormatError if it is invalid."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
         posterior: PosteriorArrays | None = scan_line("posterior-arrays", line)
@@ -114,13 +127,13 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
     count = read_size(source, True, "the number of frames of a posterior")
     posteriors = []
     while count > 0:
-        numbers, ends = read_lists(source, count, 2)
+        numbers, ends = read_lists(source, limit=count, width=2)
         if len(ends):
             lengths = np.diff(ends, prepend=0)
             posteriors.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
         else:  # The next frame is long, has 8-byte weights, or is invalid. read_pairs reads it or raises the error.
-            entry_count = read_size(source, True, "the number of entries of a frame")
-            posteriors.append(_convert_pairs([read_pairs(source, entry_count, "a posterior")]))
+            pair_count = read_size(source, True, "the number of entries of a frame")
+            posteriors.append(_convert_pairs([read_pairs(source, pair_count, "a posterior")]))
         count -= len(posteriors[-1].counts)
     return PosteriorArrays.concatenate(posteriors)
 
@@ -157,9 +170,9 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
     def read_body(self, source: Source, binary: bool) -> GaussPosterior:
         frames: GaussPosterior = []
         for _ in range(read_size(source, binary, "the number of frames of a posterior")):
-            entries = range(read_size(source, binary, "the number of entries of a frame"))
-            frames.append([(read_int32(source, binary), self._vector.read_body(source, binary)) for _ in entries])
-        if not binary and peek_byte(source, binary=True) == b"\n":
+            count = read_size(source, binary, "the number of entries of a frame")
+            frames.append([(read_int32(source, binary), self._vector.read_body(source, binary)) for _ in range(count)])
+        if not binary and source.peek(1) == b"\n":
             source.skip(1)
         return frames
 
@@ -173,9 +186,8 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
             for index, weights in frame:
                 write_integer(as_int32(index))
                 if np.ndim(weights) != 1:
-                    raise FormatError(
-                        "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"
-                    )
+                    message = "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"
+                    raise FormatError(message)
                 self._vector.write_body(sink, weights, binary)
         if not binary:
             sink.write(b"\n")

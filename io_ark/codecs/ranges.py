@@ -17,8 +17,9 @@ def extract_range(value: Any, selection: Range, name: str = "") -> Any:
     """Return a copy of the part of a matrix or vector of floats that a range selects.
 
     ``value`` is an array, or an object with a method ``extract_part``, such as a sparse matrix. As in Kaldi, the range
-    may exceed the last row by up to three rows. The existing rows are then copied, and a warning names ``name``. Raise
-    RangeError if the range is outside the object, or the object is not a matrix or vector of floats.
+    may exceed the last row by up to three rows. The existing rows are then copied, and a warning is logged. Messages
+    contain ``name``, the location of the object. Raise RangeError if the range is outside the object, or the object is
+    not a matrix or vector of floats.
     """
     can_extract = hasattr(value, "extract_part")
     shape: tuple[int, ...] = getattr(value, "shape", ())

@@ -95,6 +95,7 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
 
 @cache
 def _find_class(kind: str) -> tuple[type[Codec[Any]], dict[str, Any]]:
-    """Return the codec class of a kind and its default arguments."""
+    """Return the codec class of a kind and its default arguments. Raise KeyError if the kind is unknown."""
     module, name, arguments = _CODECS[kind]
-    return getattr(import_module(module if "." in module else f"io_ark.codecs.{module}"), name), arguments
+    full_module = module if "." in module else f"io_ark.codecs.{module}"
+    return getattr(import_module(full_module), name), arguments

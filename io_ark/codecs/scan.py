@@ -75,20 +75,20 @@ class Scan(Protocol):
     reads_any_size: bool
 
     def scan_entries(self, window: Window) -> Scanned | None:
-        """Read complete entries from the start of a window, not always all. Return None if the first cannot be read."""
+        """Read one or more entries at the start of a window. Return None if the first entry cannot be read."""
 
     def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
-        """Read the first objects at known offsets of a window, not always all. Return None if the first cannot be read.
+        """Read one or more objects at known offsets of a window. Return None if the first object cannot be read.
 
         Args:
-            keys: keys of the objects.
+            keys: keys of the objects. Objects at the end of the list may stay unread.
             bounds: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
                 of the window, and an offset that the end of the object does not exceed.
         """
 
 
 class _Numbers(NamedTuple):
-    """Result of a scan in C."""
+    """Numbers of one or more entries that were scanned in C."""
 
     shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects.
     values: npt.NDArray[np.uint8]  # The bytes of all numbers.
@@ -120,7 +120,7 @@ class KindScan:
 
     def scan_entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
-        scanned = self._scan_window(window, keys, None)
+        scanned = self._scan_window(window, keys, offsets=None)
         if scanned is None:
             return None
         ends = self._ends[: len(scanned.shapes)].copy()
@@ -129,7 +129,7 @@ class KindScan:
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
     def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
-        scanned = self._scan_window(window, None, np.ascontiguousarray(bounds[:MAX_ENTRIES, 0]))
+        scanned = self._scan_window(window, keys=None, offsets=np.ascontiguousarray(bounds[:MAX_ENTRIES, 0]))
         if scanned is None:
             return None
         count = len(scanned.shapes)
@@ -138,9 +138,9 @@ class KindScan:
     def scan_line(self, line: bytes) -> Any:
         """Return the object in a line of text, or None if the line does not have the layout that Kaldi writes."""
         size = len(line) + 1
-        scanned = self._scan_window(
-            Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MAX_BYTES_PER_CHARACTER * size
-        )
+        window = Window(line + b"\n", begin=0, end=size, max_object_bytes=size)
+        offsets = np.zeros(1, np.int64)
+        scanned = self._scan_window(window, None, offsets, max_value_bytes=_MAX_BYTES_PER_CHARACTER * size)
         if scanned is None or self._ends[0] != size:
             return None
         block = self._make_block(b"\n", scanned, np.empty(0, np.uint8), self._ends[:1].copy()).block
@@ -296,13 +296,14 @@ def build_posterior_arrays(numbers: npt.NDArray[np.int32], list_lengths: Integer
     the number of pairs that precedes the list, which is ignored.
     """
     pairs = numbers.reshape(-1, 2)
-    return PosteriorArrays(list_lengths >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
+    pair_counts = list_lengths // 2  # The division drops the number of pairs.
+    return PosteriorArrays(pair_counts, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
 def create_unit_posterior(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
     """Return a posterior whose weights are all 1.
 
-    ``counts``, shape (frames,), holds the number of integers of each frame. ``integers``, shape (entries,), holds the
+    ``counts``, shape (frames,), holds the number of integers of each frame. ``integers``, shape (pairs,), holds the
     integers of all frames.
     """
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))

@@ -34,11 +34,17 @@ Array = npt.NDArray[Any]
 
 @register_kind("sparse-vector")
 class SparseVector(NamedTuple):
-    """Vector of which only some elements are stored. Elements that are not stored are zero."""
+    """Vector of which only some elements are stored. Elements that are not stored are zero.
 
-    dim: int  # Number of elements.
-    indices: Array  # Indices of the stored elements: int32, ascending.
-    values: Array  # Values of the stored elements: float32.
+    >>> import numpy as np
+    >>> from io_ark.codecs.sparse import SparseVector
+    >>> SparseVector(4, np.array([1, 2], np.int32), np.array([0.5, 2.0], np.float32)).to_array().tolist()
+    [0.0, 0.5, 2.0, 0.0]
+    """
+
+    dim: int  # Number of elements, including elements that are not stored.
+    indices: Array  # int32 of shape (stored,): indices of the stored elements, ascending.
+    values: Array  # float32 of shape (stored,): values of the stored elements.
 
     @classmethod
     def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
@@ -67,7 +73,12 @@ class SparseVector(NamedTuple):
 
 @register_kind("sparse-matrix")
 class SparseMatrix(NamedTuple):
-    """Matrix whose rows are sparse vectors."""
+    """Matrix whose rows are sparse vectors.
+
+    >>> from io_ark.codecs.sparse import SparseMatrix
+    >>> SparseMatrix.from_array([[0, 1], [2, 0]]).extract_part(slice(0, 1), slice(0, 2)).to_array().tolist()
+    [[0.0, 1.0]]
+    """
 
     rows: Sequence[SparseVector]  # Sparse vectors of equal dimension.
 
@@ -163,7 +174,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
 
 
 def _read_named_number(source: Source, name: bytes, what: str) -> int:
-    """Read a name and a number, such as ``dim=20``, and return the number.
+    """Read a name and a 32-bit number, such as ``dim=20``, and return the number. Raise FormatError for other text.
 
     ``name`` includes the equals sign. ``what`` names the object in errors.
     """
@@ -173,18 +184,16 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
     word = source.peek(40).split(maxsplit=1)[:1]
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
-        source.fail(
-            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}", at
-        )
+        message = f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}"
+        source.fail(message, at)
     source.skip(len(word[0]))
     return int(digits)
 
 
 def _are_valid_indices(indices: Array, dim: int) -> bool:
     """Return True if ``indices``, int32 of shape (elements,), increase strictly and are from 0 to ``dim - 1``."""
-    return not len(indices) or bool(
-        indices[0] >= 0 and indices[-1] < dim and (np.diff(indices.astype(np.int64)) > 0).all()
-    )
+    is_ascending = (np.diff(indices.astype(np.int64)) > 0).all()
+    return not len(indices) or bool(is_ascending and indices[0] >= 0 and indices[-1] < dim)
 
 
 def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:

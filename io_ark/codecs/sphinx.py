@@ -48,9 +48,8 @@ class SphinxCodec(Codec[Array]):
 
     def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
         if dim < 1:
-            raise FormatError(
-                f"invalid dimension of Sphinx features: dim={dim} is less than 1; pass the number of columns"
-            )
+            message = f"invalid dimension of Sphinx features: dim={dim} is less than 1; pass the number of columns"
+            raise FormatError(message)
         self.dim = dim
         self._order = ">" if big_endian else "<"
 
@@ -58,11 +57,8 @@ class SphinxCodec(Codec[Array]):
         at = source.tell()
         count = int(np.frombuffer(source.read(4), self._order + "i4")[0])
         if count < 0 or count % self.dim:
-            source.fail(
-                f"the count of {count} floats is negative or not a multiple of dim={self.dim}: pass the number of "
-                "features per frame as dim",
-                at,
-            )
+            source.fail(f"the count of {count} floats is negative or not a multiple of dim={self.dim}: pass the number "
+                        "of features per frame as dim", at)  # fmt: skip
         return source.read_array(self._order + "f4", count).reshape(-1, self.dim).astype(np.float32)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:

@@ -26,7 +26,7 @@ _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype
 
 
 def format_row(values: Sequence[float]) -> str:
-    """Format numbers with seven significant digits and a space after each. As in C++, NaN may have a sign: ``-nan``."""
+    """Format numbers with seven significant digits, and a space after every number. As in C++, NaN may be ``-nan``."""
     text = "%.7g " * len(values) % tuple(values)
     if "nan" not in text:
         return text
@@ -72,7 +72,8 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
     are_columns_valid = all(column.dtype in _TYPES and len(column) == sum(counts) for column in columns)
     if not are_columns_valid or min(counts, default=0) < 0:
         raise _create_input_error(counts, columns)
-    words = chain.from_iterable(zip(*[_encode_words(column, brackets is None) for column in columns], strict=True))
+    words_of_columns = [_encode_words(column, binary=brackets is None) for column in columns]
+    words = chain.from_iterable(zip(*words_of_columns, strict=True))  # The words of each element follow each other.
     lists = []
     for length in counts:
         begin, end = brackets or (b"\4%b" % length.to_bytes(4, "little"), b"")
@@ -81,7 +82,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
-    """Return an iterator over the encoded numbers, each after a size byte (binary) or before a space (text)."""
+    """Return an iterator over encoded numbers. A size byte precedes (binary) or a space follows (text) each number."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())

@@ -40,7 +40,10 @@ _DOUBLE = struct.Struct("<d")
 
 
 def round_to_float32(text: bytes) -> float:
-    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64."""
+    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64.
+
+    A number beyond the range of float32 becomes infinite.
+    """
     double = float(text)
     try:
         nearest: float = _FLOAT.unpack(_FLOAT.pack(double))[0]
@@ -129,7 +132,7 @@ def parse_rows(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, l
     at = 0
     while at < len(text):
         end = len(text)
-        if end - at > _CHUNK_BYTES:  # Split at newlines, so that chunks hold whole rows.
+        if end - at > _CHUNK_BYTES:  # Split after a newline, so that chunks hold whole rows. -1 means no newline.
             end = text.rfind(b"\n", at, at + _CHUNK_BYTES) + 1 or text.find(b"\n", at + _CHUNK_BYTES) + 1 or end
         parsed_chunk = read_rows(text[at:end], is_single)
         if parsed_chunk is None:

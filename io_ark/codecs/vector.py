@@ -65,7 +65,7 @@ class VectorCodec(FloatArrayCodec):
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
-        """Read a vector in text. Raise FormatError for several rows, or for numbers that no white space separates."""
+        """Read a vector in text. Raise FormatError unless it is one row of numbers with white space between them."""
         text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
             row_end = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
@@ -99,9 +99,9 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     if stored_dtype is None:
         source.fail(f"expected a vector (FV or DV), found {quote_or_end(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)
-    if size != 4 or count < 0:
-        source.fail(
-            f"invalid size of a vector: {count}" if size == 4 else "expected the size of a vector as a 4-byte integer"
-        )
+    if size != 4:
+        source.fail("expected the size of a vector as a 4-byte integer")
+    if count < 0:
+        source.fail(f"invalid size of a vector: {count}")
     source.skip(_HEADER.size)
     return stored_dtype, count

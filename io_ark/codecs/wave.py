@@ -64,7 +64,10 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file at the current position of ``source``."""
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file at the current position of ``source``.
+
+    Raise FormatError if the source does not contain such a file.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -84,7 +87,7 @@ class Chunks:
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter_chunk(self, tag: bytes) -> int:
-        """Skip to the next chunk ``tag``, and return its size in bytes. Raise TruncatedError if none follows."""
+        """Skip to the next chunk ``tag``, and return its size in bytes. Raise TruncatedError if it does not follow."""
         while True:
             current_tag, size = self.read_fields("4sI")
             if current_tag == tag:
@@ -127,9 +130,8 @@ class _Header(NamedTuple):
 def read_header(source: Source, any_encoding: bool = True) -> _Header:
     """Read the header of a wave file, and leave the source at the first sample.
 
-    Raises:
-        FormatError: the source is not a wave file or its header is invalid, or the samples are not 16-bit linear and
-            either ``any_encoding`` is False or soundfile is not installed.
+    Raise FormatError if the source is not a wave file or its header is invalid, or if the samples are not 16-bit linear
+    and either ``any_encoding`` is False or soundfile is not installed.
     """
     chunks = Chunks(source)
     size = chunks.enter_chunk(b"fmt ")
@@ -163,8 +165,9 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     foreign_chunk = format_chunk if problem else b""
     is_counted = 8 * block_bytes == channels * bits and format_tag in _UNCOMPRESSED
     data_size = chunks.enter_chunk(b"data")
+    frequency = float(np.float32(rate))  # Kaldi stores sampling rates as float32.
     if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
-        info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
+        info = WaveInfo(frequency, channels, sample_count=None, big_endian=chunks.big_endian, data_bytes=None)
         return _Header(info, block_bytes, is_counted, foreign_chunk)
     # A difference of one byte is accepted, because a chunk of odd size is followed by a byte of padding.
     if abs(chunks.byte_count + data_size - chunks.riff_size) > 1 and not problem:
@@ -173,18 +176,18 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
             "(we do not support reading multiple data chunks).",
             source.name, chunks.riff_size, chunks.byte_count, data_size,
         )  # fmt: skip
-    info = WaveInfo(float(np.float32(rate)), channels, data_size // block_bytes, chunks.big_endian, data_size)
+    info = WaveInfo(frequency, channels, data_size // block_bytes, chunks.big_endian, data_size)
     return _Header(info, block_bytes, is_counted, foreign_chunk)
 
 
 def _find_unsupported_encoding(format_chunk: bytes, order: str, refuse: Callable[[str], NoReturn]) -> str:
-    """Describe how samples differ from 16-bit linear PCM, such as "has 8 bits per sample", or return "" if they do not.
+    """Describe how samples differ from 16-bit linear PCM, such as "has 8 bits per sample". Return "" for such PCM.
 
     ``order`` is the byte order for ``struct``. Call ``refuse`` with a message if the chunk is too short for its format.
     """
     format_tag, bits = struct.unpack_from(order + "H12xH", format_chunk)
     if format_tag == _EXTENSIBLE:
-        # The extension has its size, the valid bits per sample, a channel mask, and a GUID as four integers.
+        # The extension has its size (22 bytes), the valid bits per sample, a channel mask, and a GUID as four integers.
         if len(format_chunk) < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format: create the file again")
         if extension[3:] != _PCM_SUBTYPE:
@@ -196,31 +199,32 @@ def _find_unsupported_encoding(format_chunk: bytes, order: str, refuse: Callable
 
 def _read_limited_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
     """Read the samples of a wave file. Raise FormatError if they last longer than ``max_duration`` seconds."""
-    limit = max_duration * header.info.sample_frequency * header.block_bytes
-    return read_samples(source, header.info.data_bytes, limit, max_duration)
+    max_bytes = max_duration * header.info.sample_frequency * header.block_bytes
+    return read_samples(source, header.info.data_bytes, max_bytes, max_duration)
 
 
 def read_samples(
-    source: Source, announced_size: int | None, limit: float = math.inf, max_duration: float = math.inf
+    source: Source, announced_size: int | None, max_bytes: float = math.inf, max_duration: float = math.inf
 ) -> bytes | bytearray | memoryview:
     """Read the samples of a wave file: the bytes that the header announces, or fewer if the file is truncated.
 
     Args:
         source: the wave file, after its header.
         announced_size: number of bytes of samples in the header. If None, all bytes of the source are read.
-        limit: maximum number of bytes of samples.
-        max_duration: ``limit`` as a duration in seconds, for the message.
+        max_bytes: maximum number of bytes of samples.
+        max_duration: ``max_bytes`` as a duration in seconds, for the message.
 
     Raises:
-        FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
+        FormatError: the file has more than ``max_bytes`` bytes of samples, or the source has more than 4 GiB and the
+            header does not contain the number of bytes.
     """
-    if announced_size is not None and announced_size <= limit and source.has_bytes(announced_size):
+    if announced_size is not None and announced_size <= max_bytes and source.has_bytes(announced_size):
         return source.read(announced_size)
     remaining = source.count_remaining()
     available = min((size for size in (announced_size, remaining) if size is not None), default=0)
-    if remaining is not None and available > limit:
+    if remaining is not None and available > max_bytes:
         _refuse_long(source, max_duration)
-    if announced_size is None and (remaining is not None or limit == math.inf):
+    if announced_size is None and (remaining is not None or max_bytes == math.inf):
         return source.read_rest(MAX_AUDIO_BYTES)
     goal = sys.maxsize if announced_size is None else announced_size
     data = bytearray()
@@ -232,7 +236,7 @@ def read_samples(
             break
         source.skip(len(chunk))
         data += chunk
-        if len(data) > limit:
+        if len(data) > max_bytes:
             _refuse_long(source, max_duration)
     return data
 
@@ -247,10 +251,8 @@ def _count_bytes(source: Source, announced_size: int | None) -> int:
     while count < limit and (chunk := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
         count += len(chunk)
     if announced_size is None and count == limit:
-        source.fail(
-            f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless device "
-            "or pipe"
-        )
+        source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless "
+                    "device or pipe")  # fmt: skip
     if announced_size is not None and count < announced_size:
         logger.warning(TRUNCATED, source.name, announced_size, count)
     return count
@@ -260,15 +262,15 @@ def _refuse_long(source: Source, max_duration: float) -> NoReturn:
     source.fail(f"the audio is longer than max_duration={max_duration:g} s: split the audio, or increase the limit")
 
 
-def _count_frames(source: Source, size: int, block: int) -> int:
-    """Return the number of samples per channel in ``size`` bytes, or raise FormatError if it is 0.
+def _count_samples(source: Source, size: int, block_bytes: int) -> int:
+    """Return the number of samples per channel in ``size`` bytes. Raise FormatError if there are no samples.
 
-    ``block`` is the number of bytes of one sample of all channels.
+    ``block_bytes`` is the number of bytes of one sample of all channels.
     """
-    frames = size // block
-    if frames == 0:
+    sample_count = size // block_bytes
+    if sample_count == 0:
         source.fail("a wave file has no samples: remove the recording")
-    return frames
+    return sample_count
 
 
 def _detect_format_of_file(source: Source) -> str:
@@ -306,9 +308,8 @@ def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float
         return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)
     if header.foreign_chunk and not header.is_counted:
-        return _make_info(
-            measure_audio(BytesSource(_read_foreign_file(source, header, max_duration), name=source.name), _WAVE)
-        )
+        file = _read_foreign_file(source, header, max_duration)
+        return _make_info(measure_audio(BytesSource(file, name=source.name), _WAVE))
     return header
 
 
@@ -319,9 +320,9 @@ def _skip_padding(source: Source, size: int) -> None:
 
 
 def _make_info(numbers: tuple[float, int, int]) -> WaveInfo:
-    """Create a :class:`WaveInfo` from the sampling rate in Hz, the number of channels and the samples per channel."""
+    """Create the :class:`WaveInfo` of audio that is decoded to 16 bits from the result of :func:`measure_audio`."""
     rate, channels, count = numbers
-    return WaveInfo(rate, channels, count, False, 2 * channels * count)
+    return WaveInfo(rate, channels, count, big_endian=False, data_bytes=2 * channels * count)
 
 
 class WaveScan:
@@ -334,7 +335,7 @@ class WaveScan:
         self.file_bytes = _PLAIN.size if only_headers else sys.maxsize
 
     def scan_entries(self, window: Window) -> Scanned | None:
-        return self._scan_window(None, window, None)
+        return self._scan_window(keys=None, window=window, bounds=None)
 
     def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
         bounds = np.minimum(bounds[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
@@ -365,12 +366,13 @@ class WaveScan:
         if self._only_headers:
             empty = np.empty(0, np.int16)
             return Scanned(WaveBlock(all_keys, empty, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
-        # Samples at even addresses of an array are viewed without a copy.
+        # Samples at even addresses of an array are viewed without a copy. The view needs an even number of bytes.
         if isinstance(window.data, np.ndarray) and window.begin % 2 == 0 and not (starts % 2).any():
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
         else:
             view = data.data
-            buffers = [view[a : a + 2 * n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+            spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+            buffers = [view[start : start + 2 * length] for start, length in spans]
             samples, starts = np.frombuffer(bytearray().join(buffers), "<i2"), np.cumsum(lengths) - lengths
         return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
@@ -392,7 +394,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
 
     Args:
         any_encoding: see :class:`WaveCodec`.
-        counts_samples: True to count the samples in the file instead of trusting the header, in constant memory.
+        counts_samples: True to count the samples in the file, in constant memory, instead of trusting the header.
     """
 
     def __init__(self, any_encoding: bool | None = None, counts_samples: bool = False) -> None:
@@ -409,7 +411,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         if not self.counts_samples:
             return header.info
         size = _count_bytes(source, header.info.data_bytes)
-        return header.info._replace(sample_count=_count_frames(source, size, header.block_bytes))
+        return header.info._replace(sample_count=_count_samples(source, size, header.block_bytes))
 
     def read(self, source: Source) -> WaveInfo:
         if self.counts_samples:
@@ -440,10 +442,10 @@ class _SamplesOfFile:
     def __getitem__(self, slices: tuple[slice, slice]) -> npt.NDArray[np.int16]:
         """Read the channels and samples that two slices select. The second slice must have the step 1."""
         begin, end, _ = slices[1].indices(self.shape[1])
-        frame_bytes, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * begin
-        data = self._source.read_at((end - begin) * frame_bytes, offset)
-        frames = np.frombuffer(data, self._dtype).reshape(-1, self.shape[0])
-        return np.array(frames.T[slices[0]], np.int16)
+        block_bytes = 2 * self.shape[0]  # Bytes of one sample of all channels.
+        data = self._source.read_at((end - begin) * block_bytes, self._offset + begin * block_bytes)
+        samples = np.frombuffer(data, self._dtype).reshape(-1, self.shape[0]).T
+        return np.array(samples[slices[0]], np.int16)
 
 
 class WaveCodec(_AudioCodec[Wave]):
@@ -475,19 +477,16 @@ class WaveCodec(_AudioCodec[Wave]):
             return Wave(*decode_audio_file(file, source, _WAVE, self.max_duration))
         info = header.info
         dtype = ">i2" if info.big_endian else "<i2"
-        if (
-            self.in_parts
-            and isinstance(source, FileSource)
-            and source.count_remaining() >= (info.data_bytes or sys.maxsize)
-        ):
-            frames = _count_frames(source, info.data_bytes or 0, header.block_bytes)
-            return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), dtype)))
+        # If the file is truncated, or the header lacks the number of bytes, all samples are read to count them.
+        if self.in_parts and isinstance(source, FileSource) and info.data_bytes and source.has_bytes(info.data_bytes):
+            count = _count_samples(source, info.data_bytes, header.block_bytes)
+            return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, count), dtype)))
         data = _read_limited_samples(source, header, self.max_duration)
-        frames = _count_frames(source, len(data), header.block_bytes)
-        samples = np.frombuffer(data, dtype, frames * info.channels)
+        count = _count_samples(source, len(data), header.block_bytes)
+        samples = np.frombuffer(data, dtype, count * info.channels)
         if info.channels > 1 or info.big_endian or isinstance(data, bytes):  # Bytes are read-only, so they are copied.
-            return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
-        return Wave(info.sample_frequency, samples.reshape(1, frames))
+            return Wave(info.sample_frequency, np.array(samples.reshape(count, info.channels).T, np.int16, order="C"))
+        return Wave(info.sample_frequency, samples.reshape(1, count))
 
     def create_scan(self) -> Scan | None:
         return WaveScan(only_headers=False) if NATIVE.in_use and self.max_duration == math.inf else None
@@ -506,7 +505,7 @@ class WaveCodec(_AudioCodec[Wave]):
             size = info.data_bytes
             source.skip(size)
             _skip_padding(source, size)
-        return info._replace(sample_count=_count_frames(source, size, header.block_bytes))
+        return info._replace(sample_count=_count_samples(source, size, header.block_bytes))
 
     def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:
@@ -521,10 +520,9 @@ class WaveCodec(_AudioCodec[Wave]):
         rate = int(frequency)
         # The size of the RIFF chunk counts 36 bytes of the header, and has 32 bits like the number of bytes per second.
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
-            raise FormatError(
-                f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
-                "less than 4 GiB of samples at a positive rate"
-            )
+            raise FormatError(f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
+                              "less than 4 GiB of samples at a positive rate")  # fmt: skip
+        # The format chunk has 16 bytes, and a sample has 16 bits.
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,
                                2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(view_raw_bytes(data.T))

@@ -28,6 +28,12 @@ class Access(NamedTuple):
         network: allow URLs of the schemes in :data:`SCHEMES`, and of the schemes that ``IO_ARK_SCHEMES`` lists.
         private: allow http and https URLs at addresses of a private network or of this machine. Addresses are checked
             when a connection is made. ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files as well.
+
+    >>> from io_ark.streams import Access
+    >>> Access(pipes=False).check_command("cat feats.ark |")
+    Traceback (most recent call last):
+    ...
+    io_ark.errors.PipesRefusedError: the command 'cat feats.ark |' is not run: pipes are disabled (pipes=False)
     """
 
     pipes: bool = True
@@ -55,15 +61,12 @@ class Access(NamedTuple):
             raise NetworkRefusedError(f"the network is not used: {reason}", file=url)
         scheme = url.partition("://")[0].lower()
         if scheme not in (*SCHEMES, *os.environ.get(SCHEMES_VARIABLE, "").lower().split(",")):
-            raise NetworkRefusedError(
-                f"URLs of the scheme {scheme!r} are not opened: use {', '.join(SCHEMES)}, or list the scheme in "
-                f"{SCHEMES_VARIABLE} in the environment",
-                file=url,
-            )
+            raise NetworkRefusedError(f"URLs of the scheme {scheme!r} are not opened: use {', '.join(SCHEMES)}, or "
+                                      f"list the scheme in {SCHEMES_VARIABLE} in the environment",
+                                      file=url)  # fmt: skip
         if "::" in url:
-            raise NetworkRefusedError(
-                "chained URLs (::) are not supported: use a pipe such as 'curl -s URL |'", file=url
-            )
+            message = "chained URLs (::) are not supported: use a pipe such as 'curl -s URL |'"
+            raise NetworkRefusedError(message, file=url)
 
 
 def is_public(address: str) -> bool:
@@ -79,7 +82,7 @@ def is_public(address: str) -> bool:
         return False  # An unusual spelling such as 127.1 may hide a private address.
     if isinstance(parsed, ipaddress.IPv6Address):
         ipv4 = parsed.sixtofour or (parsed in ipaddress.ip_network("64:ff9b::/96") and int(parsed) & 0xFFFFFFFF)
-        if ipv4:  # A gateway leads to this IPv4 address (6to4, RFC 3056; NAT64, RFC 6052).
+        if ipv4:  # A gateway leads to this IPv4 address (6to4, RFC 3056; NAT64, RFC 6052, in the lower 32 bits).
             return is_public(str(ipaddress.IPv4Address(ipv4)))
         if parsed.is_reserved or parsed.is_site_local:
             return False

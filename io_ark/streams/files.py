@@ -50,7 +50,7 @@ class OpenFile:
         self.path = path
         self._map: Any = b"" if mmap else None
         try:
-            try:
+            try:  # The direct call saves time. The second call waits for free descriptors.
                 self.descriptor = os.open(path, OPEN_FLAGS)
             except OSError:
                 self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
@@ -72,9 +72,9 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Return a memory map of the whole file at its present size. Map the file again only if its size has changed.
+        """Return a memory map of the whole file at its present size, or b"" for an empty file.
 
-        Raise OpenError if the file cannot be mapped.
+        The file is mapped again only if its size has changed. Raise OpenError if the file cannot be mapped.
         """
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
@@ -85,9 +85,8 @@ class OpenFile:
         # Before Python 3.13 a map has its own descriptor, which stays open as long as an array is a view of the map.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         try:
-            self._map = retry_when_out_of_descriptors(
-                partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
-            )
+            create_map = partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
+            self._map = retry_when_out_of_descriptors(create_map)
         except (OSError, ValueError) as error:
             raise OpenError(f"cannot be mapped into memory: {describe_error(error)}", file=self.path) from error
         return self._map
@@ -95,8 +94,8 @@ class OpenFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
         """Return a source that reads this regular file, or its memory map, from the byte ``offset`` to the end.
 
-        ``ahead`` is True to read ahead, because the following bytes will be needed. Raise OpenError if the offset is
-        beyond the end of the file.
+        If ``ahead`` is True, the source also reads later bytes, for callers that read several objects in order. Raise
+        OpenError if the offset is beyond the end of the file.
         """
         if self._map is not None:
             # MapSource calls `map` to check the size again, because reading past the end of a file that has shrunk
@@ -105,12 +104,8 @@ class OpenFile:
         if offset > self.size:
             self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
             if offset > self.size:
-                raise OpenError(
-                    f"the offset is beyond the end of the file, which has {self.size} bytes: correct the offset, or "
-                    "create the script file again",
-                    file=self.path,
-                    offset=offset,
-                )
+                raise OpenError(f"the offset is beyond the end of the file, which has {self.size} bytes: correct the "
+                                "offset, or create the script file again", file=self.path, offset=offset)  # fmt: skip
         return FileSource(self.descriptor, offset, self.size, self.path, self, ahead)
 
     def __del__(self) -> None:
@@ -129,16 +124,9 @@ def describe_error(error: OSError | ValueError) -> str:
 
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
-    """Open a local file or a URL.
+    """Open a local file, or a URL that ``access`` allows. ``mmap`` maps a local file into memory.
 
-    Args:
-        path: path or URL.
-        access: permission to open URLs.
-        mmap: True to map a local file into memory. This has no effect on URLs.
-
-    Raises:
-        OpenError: the file cannot be opened.
-        NetworkRefusedError: the URL is not allowed.
+    Raise OpenError if the file cannot be opened, and NetworkRefusedError if the URL is not allowed.
     """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 

@@ -74,10 +74,16 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened, or the name has an offset above 0 and the file is not a regular file.
+        OpenError: the file or standard input cannot be opened, or the name has an offset above 0 and the file is not a
+            regular file.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
-        NetworkRefusedError: the name is a URL, and the network is disabled.
+        NetworkRefusedError: the name is a URL, and the URL is not allowed (see :class:`Access`).
+
+    >>> from io_ark.streams import open_input
+    >>> with open_input("echo utt1 1 2 3 |") as opened:
+    ...     opened.source.read_line()
+    b'utt1 1 2 3'
     """
     access = access or Access()
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
@@ -90,9 +96,8 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     if file.is_regular:
         return Input(file.open_source(offset or 0))
     if offset:
-        raise OpenError(
-            "is not a regular file, so it has no offsets: copy its data to a file first", file=path, offset=offset
-        )
+        message = "is not a regular file, so it has no offsets: copy its data to a file first"
+        raise OpenError(message, file=path, offset=offset)
     assert isinstance(file, OpenFile)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
     return Input(StreamSource(raw, path), keep=file)
@@ -121,10 +126,8 @@ def open_standard_input() -> Source:
         _standard_input = stream, StreamSource(_SingleReads(stream), "standard input")
         _standard_input_taken = False
     if _standard_input_taken:
-        raise OpenError(
-            "is named twice, but only one table can be read from it: use a file for the other table",
-            file="standard input",
-        )
+        raise OpenError("is named twice, but only one table can be read from it: use a file for the other table",
+                        file="standard input")  # fmt: skip
     _standard_input_taken = True
     return _standard_input[1]
 

@@ -249,10 +249,8 @@ class Output(ClosedOnExit):
             self.entry.raise_error()
         if self._raw is None:
             raise ClosedError("was written to after it was closed: open it again", file=self.name)
-        raise ClosedError(
-            "was opened in the parent of this process: write in the parent, or open a new output in this process",
-            file=self.name,
-        )
+        raise ClosedError("was opened in the parent of this process: write in the parent, or open a new output in this "
+                          "process", file=self.name)  # fmt: skip
 
     def _send(self, data: Any) -> None:
         """Flush the archive of a script file, then send buffered bytes and ``data``. Raise WriteError on failure."""
@@ -319,7 +317,14 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
         WriteError: bytes that Python has buffered for standard output cannot be written.
         PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
-        NetworkRefusedError: the name is a URL, and the network is disabled.
+        NetworkRefusedError: the name is a URL, and the URL is not allowed (see :class:`Access`).
+
+    >>> import tempfile
+    >>> from io_ark.streams import open_output
+    >>> with open_output(tempfile.mkdtemp() + "/a.txt") as output:
+    ...     output.write(b"utt1 1 2 3")
+    ...     output.tell()
+    10
     """
     access = access or Access()
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
@@ -330,9 +335,8 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
     if is_url(target.path):
         access.check_url(target.path)
         if append:
-            raise OpenError(
-                "cannot be appended to, because a URL is written as a whole: write to a local file", file=target.path
-            )
+            message = "cannot be appended to, because a URL is written as a whole: write to a local file"
+            raise OpenError(message, file=target.path)
         upload = Upload(target.path, access)
         output = Output(target.path, upload, upload.finish, discard=upload.discard)
         claim_file(output, target.path)
@@ -345,7 +349,7 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
 
     def discard() -> None:
         with raw:
-            if append and raw.seekable():  # No entry after an incomplete entry could be read.
+            if append and raw.seekable():  # An incomplete entry would make later entries unreadable.
                 raw.truncate(start)
 
     buffer_bytes = FILE_BUFFER if raw.seekable() else None
@@ -357,11 +361,10 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
 def _open_standard_output() -> Output:
     """Return standard output. Raise OpenError if it is closed or not binary, and WriteError if flushing fails."""
     if (redirected := STANDARD_STREAMS.get()) is not None:
-        return Output("standard output", redirected[1], lambda: None)
+        return Output("standard output", redirected[1], finish=lambda: None)
     if sys.stdout is None:
-        raise OpenError(
-            "cannot be written to because it is closed: open standard output, or name a file", file="standard output"
-        )
+        message = "cannot be written to because it is closed: open standard output, or name a file"
+        raise OpenError(message, file="standard output")
     if not hasattr(sys.stdout, "buffer"):
         raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer; "
                         "name a file", file="standard output")  # fmt: skip
@@ -369,13 +372,13 @@ def _open_standard_output() -> Output:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         raise WriteError(f"cannot be written to: {describe_error(error)}", file="standard output") from error
-    return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
+    return Output("standard output", sys.stdout.buffer, finish=lambda: None, flush_raw=True)
 
 
 def _open_output_pipe(command: str, access: Access) -> Output:
     """Start a command in a shell, and return an output that writes to it. Closing the output waits for the command."""
     access.check_command(command)
-    child, write_end = spawn(command, 0, f"|{command}")
+    child, write_end = spawn(command, target=0, name=f"|{command}")
     raw = open(write_end, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
     def finish() -> None:  # A forked process does not call this, because it cannot wait for the command.

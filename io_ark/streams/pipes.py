@@ -60,7 +60,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
         raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
     ours, inherited = ends[1 - target], ends[target]  # os.pipe returns the reading end first.
     try:
-        # Python ignores these signals, and children inherit that. Without the reset, `yes | head` would never end.
+        # Python ignores these signals, and a child would ignore them as well. Then `yes | head` would never end.
         process = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", command],

@@ -83,10 +83,9 @@ def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     except ImportError:
         raise OpenError(f"{format_missing_package('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
+    only_public = _is_http(url) and not access.private
     try:
-        system, path = url_to_fs(
-            url, **({"get_client": _create_public_client} if _is_http(url) and not access.private else {})
-        )
+        system, path = url_to_fs(url, **({"get_client": _create_public_client} if only_public else {}))
     except (ImportError, ValueError) as error:
         advice = "correct the URL, or install the package for its protocol"
         raise OpenError(f"cannot be opened: {error}; {advice}", file=url) from error
@@ -186,7 +185,8 @@ async def _request_by_http(system: Any, url: str, start: int, stop: int, version
     from aiohttp import ClientTimeout  # Imported here, because an import at the top delays every program.
 
     total_seconds = _TIMEOUT_SECONDS + (stop - start) / _MIN_BYTES_PER_SECOND
-    options: dict[str, Any] = {"timeout": ClientTimeout(total_seconds, None, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)}
+    timeout = ClientTimeout(total_seconds, sock_read=_TIMEOUT_SECONDS, sock_connect=_TIMEOUT_SECONDS)
+    options: dict[str, Any] = {"timeout": timeout}
     if "timeout" in system.client_kwargs:  # A timeout that the user has configured replaces this timeout.
         options.clear()
     options |= system.kwargs
@@ -235,7 +235,8 @@ async def _request_from_s3(system: Any, path: str, start: int, stop: int, versio
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
     )
     try:
-        return _Answer(await _read_up_to(answer["Body"], stop - start + 1), start, None, answer["ETag"])
+        data = await _read_up_to(answer["Body"], stop - start + 1)
+        return _Answer(data, first=start, size=None, version=answer["ETag"])
     finally:
         answer["Body"].close()
 
@@ -254,9 +255,9 @@ def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version ("": any version).
+    """Request the bytes ``start`` to ``stop - 1`` of a file. ``version`` is the expected version, or "" if unknown.
 
-    The answer may have another version, which the caller must refuse.
+    The answer may have a different version, which the caller must refuse.
     """
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     request = {"http": _request_by_http, "https": _request_by_http, "s3": _request_from_s3}.get(protocol)
@@ -273,7 +274,8 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
 class RemoteFile:
     """A file at a URL, read by ranges of bytes. Threads and forked processes may share it, and it can be pickled.
 
-    ``access`` is the permission to open the URL.
+    ``access`` is the permission to open the URL. Raise NetworkRefusedError if the URL is not allowed, and OpenError if
+    the server cannot be reached, does not have the file, or does not tell its size.
 
     Attributes:
         path: the URL.
@@ -289,7 +291,7 @@ class RemoteFile:
         self._access = access
         self._connection = _Connection(url, access)
         self._span = 0, b""  # Offset and content of the bytes that were fetched last.
-        self._ahead = _MIN_REQUEST_BYTES  # Number of bytes that the next request asks for, if it needs fewer.
+        self._ahead = _MIN_REQUEST_BYTES  # Minimum number of bytes of the next request.
         self._typical = _MIN_REQUEST_BYTES  # Running mean of the number of bytes read between two jumps.
         self._run_start = 0  # Offset to which the last jump led.
         self.size, self._version = self._request_first_bytes()
@@ -297,14 +299,15 @@ class RemoteFile:
     def _request_first_bytes(self) -> tuple[int, str]:
         """Return the size and version of the file. With HTTP, the same request reads the first bytes.
 
-        A file without versions is read as a whole if it has at most 8 MiB, and refused otherwise.
+        A file without versions is read as a whole if it has at most 8 MiB. Raise OpenError for a larger file without
+        versions, or if the server does not send the size.
         """
 
         def request_size(system: Any, path: str) -> tuple[object, str]:
             """Return the size and version from the server. With HTTP, keep the first bytes, and omit weak versions."""
             if not _is_http(self.path):
                 return _request_size_and_version(system, path)
-            answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
+            answer = _request_range(system, path, start=0, stop=_MIN_REQUEST_BYTES, version="")
             if answer.first == 0 and len(answer.data) in (_MIN_REQUEST_BYTES, answer.size):
                 self._span = 0, answer.data
             return answer.size, answer.version if answer.is_strong else ""
@@ -353,7 +356,7 @@ class RemoteFile:
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
         """Double the number of bytes to read ahead while reading in order.
 
-        After a jump, set it to about the mean number of bytes that were read between two jumps, up to 1 MiB.
+        After a jump, set this number to about the mean number of bytes that were read between two jumps, up to 1 MiB.
 
         Args:
             offset: offset of the next read.
@@ -372,7 +375,7 @@ class RemoteFile:
         """Request the bytes ``start`` to ``stop - 1``. Raise OpenError if other bytes arrive or the file changed."""
 
         def request_bytes(system: Any, path: str) -> bytes:
-            """Request the bytes once, and check the answer. Raise ConnectionError if it is incomplete."""
+            """Request the bytes once, and check the answer. Raise ConnectionError if bytes are missing."""
             answer = _request_range(system, path, start, stop, self._version)
             # An answer to If-Range may omit the version, because it is the requested version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
@@ -381,11 +384,8 @@ class RemoteFile:
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)
             if answer.first != start:
-                raise OpenError(
-                    f"the server sends bytes from offset {answer.first} instead of the requested bytes: copy the file",
-                    file=self.path,
-                    offset=start,
-                )
+                raise OpenError(f"the server sends bytes from offset {answer.first} instead of the requested bytes: "
+                                "copy the file", file=self.path, offset=start)  # fmt: skip
             if len(answer.data) < stop - start:
                 raise ConnectionError(f"{len(answer.data)} of {stop - start} bytes arrived")
             return answer.data
@@ -399,16 +399,15 @@ class RemoteFile:
         plus the time for the bytes. Errors name the byte ``offset``.
         """
         begin = time.monotonic()
-        for attempt, seconds in enumerate((*_RETRY_SECONDS, None), 1):
+        for attempt, seconds in enumerate((*_RETRY_SECONDS, None), 1):  # After the last attempt, there is no wait.
             system, path = self._connection()
             try:
                 return work(system, path)
             except ArkError:
                 raise
             except FileNotFoundError as error:
-                raise MissingFileError(
-                    "cannot be opened: the server has no such file; correct the URL", file=self.path
-                ) from error
+                message = "cannot be opened: the server has no such file; correct the URL"
+                raise MissingFileError(message, file=self.path) from error
             except Exception as error:  # Each protocol has its own exceptions.
                 if isinstance(error.__cause__, NetworkRefusedError):
                     raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
@@ -416,9 +415,8 @@ class RemoteFile:
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
                     attempts = "" if attempt == 1 else f" ({attempt} attempts)"
-                    raise OpenError(
-                        f"cannot be read: {_describe_error(error)}{attempts}", file=self.path, offset=offset
-                    ) from error
+                    message = f"cannot be read: {_describe_error(error)}{attempts}"
+                    raise OpenError(message, file=self.path, offset=offset) from error
             from random import random  # Imported here, because an import at the top delays every program.
 
             time.sleep(seconds * (1 + random()))
@@ -450,12 +448,12 @@ class RemoteSource(FileSource):
     Args:
         file: the file.
         offset: offset of the first byte to read.
-        ahead: True to read ahead, because the bytes after an object will be needed.
+        ahead: True to fetch later bytes with each request, for callers that read several objects in order.
     """
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
         self._file = file
-        super().__init__(-1, offset, file.size, file.path, file, ahead)
+        super().__init__(-1, offset, file.size, file.path, owner=file, ahead=ahead)  # There is no descriptor.
 
     def _pread(self, size: int, offset: int) -> bytes:
         return self._file.read(size, offset)
@@ -495,7 +493,10 @@ class RemoteSource(FileSource):
 
 
 class Upload:
-    """A file that is being uploaded to a URL, if ``access`` permits it. It appears at the URL when it is complete."""
+    """A file that is being uploaded to a URL. It appears at the URL when it is complete.
+
+    Raise NetworkRefusedError if ``access`` does not allow the URL, and OpenError if the file cannot be created.
+    """
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)
@@ -504,9 +505,8 @@ class Upload:
         try:
             self._file = system.open(path, "wb")
         except NotImplementedError as error:
-            raise OpenError(
-                "cannot be opened for writing, because the protocol is read-only: write to a local file", file=url
-            ) from error
+            message = "cannot be opened for writing, because the protocol is read-only: write to a local file"
+            raise OpenError(message, file=url) from error
         except Exception as error:
             raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
@@ -532,6 +532,5 @@ class Upload:
         try:
             return work()
         except Exception as error:
-            raise WriteError(
-                f"cannot be written to: {_describe_error(error)}; the output is incomplete", file=self._url
-            ) from error
+            message = f"cannot be written to: {_describe_error(error)}; the output is incomplete"
+            raise WriteError(message, file=self._url) from error

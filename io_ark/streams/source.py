@@ -118,9 +118,7 @@ class Source:
     def read(self, count: int) -> bytes | memoryview:
         """Read exactly ``count`` bytes. The result may be a view of the bytes in memory.
 
-        Raises:
-            FormatError: ``count`` is negative.
-            TruncatedError: fewer bytes are available.
+        Raise TruncatedError if fewer bytes are available, and FormatError if ``count`` is negative.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -131,12 +129,7 @@ class Source:
     def take(self, count: int) -> tuple[Any, int]:
         """Consume ``count`` bytes without copying them out of the window.
 
-        Returns:
-            A buffer that contains the bytes, and their position in the buffer.
-
-        Raises:
-            FormatError: ``count`` is negative.
-            TruncatedError: fewer bytes are available.
+        Return a buffer that contains the bytes, and their position in the buffer. For the errors, see :meth:`read`.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -169,12 +162,7 @@ class Source:
         return array
 
     def skip(self, count: int) -> None:
-        """Skip ``count`` bytes.
-
-        Raises:
-            FormatError: ``count`` is negative.
-            TruncatedError: fewer bytes are available.
-        """
+        """Skip ``count`` bytes. For the errors, see :meth:`read`."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
@@ -228,7 +216,10 @@ class Source:
         return chain.from_iterable(self.read_line_lists())
 
     def read_line_lists(self) -> Iterator[list[bytes]]:
-        """Yield the same lines as :meth:`read_lines`, in lists of lines that arrive together."""
+        """Yield the lines of :meth:`read_lines` in lists of lines that arrive together.
+
+        Raise FormatError if no line break follows in about 64 MiB.
+        """
         unfinished: list[bytes] = []  # Parts of a line whose end has not arrived.
         while piece := self.read_some(LARGE_WINDOW):
             first, newline, remainder = piece.partition(b"\n")
@@ -245,14 +236,15 @@ class Source:
     def read_line(self) -> bytes:
         r"""Read the bytes before the next ``\n``, or before the end of the source, and skip the ``\n``."""
         line = self.read_until(b"\n")
-        self._at += self._at < self._end
+        if self._at < self._end:
+            self._at += 1
         return line
 
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
         """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
-        Raise FormatError if no stop byte follows in ``limit`` bytes. As this is checked only between windows, a later
-        stop byte in the same window is accepted.
+        Raise FormatError if no stop byte follows in ``limit`` bytes. The limit is checked only between windows, so a
+        later stop byte in the same window is accepted.
         """
         pieces: list[bytes] = []
         begin = self.tell()
@@ -280,8 +272,7 @@ class Source:
     def read_token(self) -> bytes:
         """Skip white space and read the bytes before the next white space. Return b"" at the end of the source.
 
-        Raises:
-            FormatError: no white space follows in about ``MAX_WORD_BYTES`` bytes.
+        Raise FormatError if neither white space nor the end follows in about ``MAX_WORD_BYTES`` bytes.
         """
         if self.at_end():
             return b""
@@ -313,11 +304,9 @@ class Source:
         return match.start() if match else self._end
 
     def check_available(self, count: int) -> None:
-        """Raise an error if the source has fewer than ``count`` more bytes. Nothing is read.
+        """Raise TruncatedError if fewer than ``count`` more bytes are available, or FormatError if ``count`` < 0.
 
-        Raises:
-            TruncatedError: fewer bytes are available. A source of unknown length does not raise this error.
-            FormatError: ``count`` is negative.
+        Nothing is read. A source of unknown length does not raise TruncatedError.
         """
         if count < 0:
             self.fail(f"invalid size: {count} bytes; the file is damaged, or has another kind of object")
@@ -326,13 +315,13 @@ class Source:
             self._raise_truncated(count, remaining)
 
     def _raise_truncated(self, size: int, available: int, offset: int | None = None) -> NoReturn:
-        """Raise TruncatedError because only ``available`` of ``size`` bytes can be read at ``offset`` (None: here)."""
-        raise TruncatedError(
-            f"ends too early: expected {format_count(size, 'more byte')}, but only {available} "
-            f"{'is' if available == 1 else 'are'} available",
-            file=self.name,
-            offset=self.tell() if offset is None else offset,
-        )
+        """Raise TruncatedError, because only ``available`` of ``size`` bytes can be read at ``offset``.
+
+        If ``offset`` is None, the error names the offset of the next byte.
+        """
+        raise TruncatedError(f"ends too early: expected {format_count(size, 'more byte')}, but only {available} "
+                             f"{'is' if available == 1 else 'are'} available", file=self.name,
+                             offset=self.tell() if offset is None else offset)  # fmt: skip
 
     def _fill(self, count: int) -> bool:
         """Fill the window with ``count`` or more unread bytes, or fewer at the end. Return False if no byte is left."""
@@ -361,7 +350,7 @@ class BytesSource(Source):
 
     Args:
         buffer: object with the buffer protocol that contains the bytes.
-        offset: offset of the first byte to read.
+        offset: offset of the first byte to read. Raise OpenError if it is outside the buffer.
         name: name for error messages.
     """
 
@@ -472,11 +461,12 @@ class FileSource(StreamSource):
     """Source of a regular file's bytes. It uses ``pread``, so that readers of the descriptor share no file position.
 
     Args:
+        descriptor: descriptor of the open file.
         offset: offset of the first byte to read.
         size: size of the file in bytes.
         name: name for error messages.
         owner: object that closes the descriptor when it is deleted.
-        ahead: True to read bytes after an object in the same call, because the next object will probably be read.
+        ahead: True to read bytes after an object in the same call, for callers that read several objects in order.
     """
 
     _bytes_after_jump = HEADER_WINDOW  # Becomes SMALL_WINDOW once a small object needs more bytes.
@@ -552,7 +542,7 @@ class FileSource(StreamSource):
         return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
-        """Skip ``count`` bytes without reading them. For errors, see :meth:`Source.skip`."""
+        """Skip ``count`` bytes without reading them. For the errors, see :meth:`Source.read`."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return

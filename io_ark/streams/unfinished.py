@@ -77,44 +77,46 @@ def identify_machine() -> str:
     return hashlib.blake2b(f"{socket.gethostname()} {namespace}".encode(), digest_size=4).hexdigest()
 
 
-def remove_unfinished(path: Path, *, own: bool = False) -> int:
+def remove_unfinished(path: Path, *, include_own: bool = False) -> int:
     """Remove temporary files of ``path`` that ended processes have left. Return the number of removed or renamed paths.
 
     A folder that was being replaced gets its old name back if no new folder has this name.
 
     Args:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
-        own: True to remove the temporary files of this process as well.
+        include_own: True to remove the temporary files of this process as well.
     """
-    return sum(map(_remove_abandoned, list_unfinished(path, own=own)))
+    return sum(map(_remove_abandoned, list_unfinished(path, include_own=include_own)))
 
 
-def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
+def list_unfinished(path: Path, *, include_own: bool = False) -> list[Path]:
     """Return the temporary files that :func:`remove_unfinished` with the same arguments removes."""
     targets = {resolve_target(path), resolve_target(path, follow=True)}
     return [
-        temporary for target in targets for temporary in _list_abandoned(target.parent, target.name + TEMPORARY, own)
+        temporary
+        for target in targets
+        for temporary in _list_abandoned(target.parent, target.name + TEMPORARY, include_own)
     ]
 
 
-def remove_abandoned_files(directory: Path, start: str = "", *, own: bool = False) -> int:
+def remove_abandoned_files(directory: Path, prefix: str = "", *, include_own: bool = False) -> int:
     """Remove the abandoned temporary files in a directory, and return the number of removed or renamed paths.
 
     A folder that was being replaced gets its old name back if no new folder has this name.
 
     Args:
         directory: the directory, which may be missing.
-        start: prefix of the names of the files to remove.
-        own: True to remove the temporary files of this process as well.
+        prefix: prefix of the names of the files to remove.
+        include_own: True to remove the temporary files of this process as well.
     """
-    return sum(map(_remove_abandoned, _list_abandoned(directory, start, own)))
+    return sum(map(_remove_abandoned, _list_abandoned(directory, prefix, include_own)))
 
 
-def _list_abandoned(directory: Path, start: str, include_own: bool) -> list[Path]:
-    """Return the abandoned temporary files whose names begin with ``start``, or [] if the directory is missing."""
+def _list_abandoned(directory: Path, prefix: str, include_own: bool) -> list[Path]:
+    """Return the abandoned temporary files whose names begin with ``prefix``, or [] if the directory is missing."""
     if not directory.is_dir():
         return []
-    candidates = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
+    candidates = [path for path in directory.iterdir() if path.name.startswith(prefix) and TEMPORARY in path.name]
     return [path for path in candidates if _is_abandoned(path, include_own)]
 
 

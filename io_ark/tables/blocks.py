@@ -107,7 +107,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
                     yield scanned.block
                 else:
                     yield from _iterate_block(scanned, source, codec)
-                del scanned  # Otherwise, this block would stay in memory while the next one is read.
+                del scanned  # Otherwise, this block would stay in memory while the next block is read.
                 continue
         key = read_key(source)
         if key is None:
@@ -133,7 +133,7 @@ def _get_max_block_bytes(in_blocks: Callable[[], bool]) -> int:
 def _peek_window(source: Source, size: int) -> Window:
     """Return up to ``size`` buffered bytes of a source as a window to scan, which is empty only at the source's end."""
     data, begin, end = source.get_window(size)
-    return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
+    return Window(data, begin, min(end, begin + size), max_object_bytes=_MAX_OBJECT_BYTES[size])
 
 
 def _iterate_block(scanned: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
@@ -211,9 +211,10 @@ class BlockLoader:
         return None if scanned is None else scanned.block
 
     def _load_objects(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        """Read the objects at increasing ``offsets`` of a file, or only the first few. ``keys`` has their keys.
+        """Read the objects at increasing ``offsets`` of a file, or only some at the start of the list.
 
-        All offsets are less than ``size`` bytes after the first. Return None if the codec has to read the first object.
+        ``keys`` holds the keys of the objects. All offsets are less than ``size`` bytes after the first offset. Return
+        None if the codec has to read the first object.
         """
         # A scan of one object, or of objects that are large or far apart, would save no time.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:

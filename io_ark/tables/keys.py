@@ -17,14 +17,11 @@ _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 def check_key(key: str) -> None:
     """Raise :class:`KeyFormatError` if a key is empty, or has white space or control characters of ASCII.
 
-    The only surrogates that a key may have are those that :func:`decode_key` returns.
+    A key may have the surrogates that :func:`decode_key` returns, but no other surrogates.
     """
     if not isinstance(key, str) or not _KEY.fullmatch(key):
-        raise KeyFormatError(
-            f"invalid key {quote_value(key)}: use a nonempty string without white space, control characters or lone "
-            "surrogates",
-            key=None,
-        )
+        raise KeyFormatError(f"invalid key {quote_value(key)}: use a nonempty string without white space, control "
+                             "characters or lone surrogates", key=None)  # fmt: skip
 
 
 def encode_valid_key(key: str) -> bytes:
@@ -66,13 +63,8 @@ def read_key(source: Source) -> str | None:
         offset = source.tell()
         quoted_key = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not end_byte:
-            raise TruncatedError(
-                f"ends after the key {quoted_key}, before the object: create the archive again",
-                file=source.name,
-                offset=offset,
-            )
-        source.fail(
-            f"expected a space after the key {quoted_key}, found {decode_key(end_byte)!r}: "
-            "check that the file is an archive"
-        )
+            raise TruncatedError(f"ends after the key {quoted_key}, before the object: create the archive again",
+                                 file=source.name, offset=offset)  # fmt: skip
+        source.fail(f"expected a space after the key {quoted_key}, found {decode_key(end_byte)!r}: check that the file "
+                    "is an archive")  # fmt: skip
     return decode_key(key)

@@ -68,21 +68,19 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
     if relative_to is None:
         return None
     if relative_to != "script":
-        raise SpecifierError(
-            f"relative_to={quote_value(relative_to)} is not known: pass 'script', or None for the current folder"
-        )
+        message = f"relative_to={quote_value(relative_to)} is not known: pass 'script', or None for the current folder"
+        raise SpecifierError(message)
     target = parse_rxfilename(decode_file_name(script))
     if target.kind != "file":
-        raise SpecifierError(
-            f"{script!r} is not a file, so it has no folder: pass the name of a file, or relative_to=None"
-        )
+        message = f"{script!r} is not a file, so it has no folder: pass the name of a file, or relative_to=None"
+        raise SpecifierError(message)
     if is_url(target.path):
         return target.path.partition("?")[0].rpartition("/")[0]
     return os.path.dirname(os.path.abspath(target.path))
 
 
 def prepend_folder(rxfilename: str, folder: str) -> str:
-    """Prepend ``folder`` to a relative file name. Do not change commands, ``-``, URLs, and absolute or empty names."""
+    """Prepend ``folder`` to a relative file name. Return commands, ``-``, URLs, absolute and empty names unchanged."""
     name, _ = split_range(rxfilename)
     if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):
         return rxfilename
@@ -99,6 +97,14 @@ class Loader:
         in_order: True if objects are read once and mostly in file order, so that reading ahead saves time.
         folder: folder against which relative file names are resolved, or None for the current folder.
         options: arguments of the codec.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> from io_ark.streams import Access
+    >>> from io_ark.tables import Loader
+    >>> name = tempfile.mkdtemp() + "/a.mat"
+    >>> io_ark.save(name, np.eye(3), kind="matrix")
+    >>> Loader("matrix", Access()).load(f"{name}[0:1]").shape
+    (2, 3)
     """
 
     def __init__(
@@ -131,9 +137,8 @@ class Loader:
             path, _, offset = rxfilename.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
                 return self._read_at_offset(path, int(offset))
-            name, selection = split_range(
-                rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
-            )
+            full_name = rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
+            name, selection = split_range(full_name)
             target = parse_rxfilename(name)
             if selection is not None and not (target.kind == "file" and self._files.get_file(target.path).is_regular):
                 return extract_range(self._load_whole_object(name, target), selection, name)
@@ -150,10 +155,11 @@ class Loader:
 
         Successive lines often name ranges of the output of one command.
         """
-        last = self._last
-        if last is None or last[0] != name:
-            last = self._last = (name, read_target(self._codec, target, None, self._access, self._files))
-        return last[1]
+        last_name, value = self._last or (None, None)
+        if last_name != name:
+            value = read_target(self._codec, target, selection=None, access=self._access, files=self._files)
+            self._last = name, value
+        return value
 
     def _read_at_offset(self, path: str, offset: int) -> Any:
         """Read the object at an offset (bytes) of a file. Reuse the last idle source if it can reach this position.
@@ -170,11 +176,8 @@ class Loader:
             source = None  # Before the next file is opened, this closes a file that the cache has dropped.
             file = self._files.get_file(path)
             if not file.is_regular:
-                raise OpenError(
-                    "is not a regular file, so it has no offsets: copy its data to a file first",
-                    file=path,
-                    offset=offset,
-                )
+                raise OpenError("is not a regular file, so it has no offsets: copy its data to a file first", file=path,
+                                offset=offset)  # fmt: skip
             source = file.open_source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):

@@ -74,8 +74,8 @@ def refuse_replacing(
         for path in paths_by_identity.values()
         for name in (path, os.path.realpath(path))
     }
-    for source in inputs:
-        for identity in _identify_inputs(source, None if every_line else names, only_offsets):
+    for specifier in inputs:
+        for identity in _identify_inputs(specifier, None if every_line else names, only_offsets):
             if identity in paths_by_identity:
                 raise make_overwriting_error(paths_by_identity[identity])
 
@@ -94,7 +94,9 @@ class Inputs:
 
     def __contains__(self, identity: object) -> bool:
         if self._identities is None:
-            self._identities = {file for source in self._inputs for file in _identify_inputs(source, None, False)}
+            self._identities = set()
+            for specifier in self._inputs:
+                self._identities.update(_identify_inputs(specifier, names=None, only_offsets=False))
         return identity in self._identities
 
 
@@ -142,7 +144,7 @@ def _identify_file(path: str | bytes | int) -> Identity | None:
 
 
 def _list_written_files(output: str) -> tuple[list[str], bool]:
-    """Return the paths of the files that an output names, and whether the output is a table rather than a single file.
+    """Return the paths of the files that an output names, and True for a table or False for a single file.
 
     A table ``scp:FILE`` has no paths, because the script file is read, and the files in its lines are not listed.
     """
@@ -159,21 +161,21 @@ def _list_written_files(output: str) -> tuple[list[str], bool]:
 
 
 def _identify_inputs(
-    source: str | Rspecifier, names: set[bytes] | None, only_offsets: bool
+    specifier: str | Rspecifier, names: set[bytes] | None, only_offsets: bool
 ) -> Iterator[Identity | None]:
     """Yield the device and inode of each file that an input reads, or None for a missing file, a device or a pipe.
 
     Args:
-        source: the input. Nothing is yielded for a command, or for an invalid name.
+        specifier: rspecifier or rxfilename of the input. Nothing is yielded for a command, or for an invalid name.
         names: file names without folders. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files
             with one of these names are identified. None identifies all files.
         only_offsets: True to yield only files that are read from an offset.
     """
-    if isinstance(source, str):
-        table = classify_rspecifier(source)
-        name = source if table is None else table.rxfilename
+    if isinstance(specifier, str):
+        table = classify_rspecifier(specifier)
+        name = specifier if table is None else table.rxfilename
     else:
-        table, name = source, source.rxfilename
+        table, name = specifier, specifier.rxfilename
     with suppress(ArkError):  # Opening the input will report an invalid name.
         target = parse_rxfilename(split_range(name)[0])
         path = 0 if target.kind == "stdin" else target.path  # 0 is the file descriptor of standard input.

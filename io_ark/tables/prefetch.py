@@ -50,10 +50,8 @@ class ReadAhead(Iterator[Item]):
         if self._has_ended:
             raise StopIteration
         if os.getpid() != self._process:
-            raise ClosedError(
-                "this process was forked while a thread read the table: open the table in this process, or omit the "
-                "option bg or background=True"
-            )
+            raise ClosedError("this process was forked while a thread read the table: open the table in this process, "
+                              "or omit the option bg or background=True")  # fmt: skip
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):
             self._release_slot(None)

@@ -118,11 +118,8 @@ class RandomAccessReader(Generic[Value]):
         """Return the speaker of the utterance ``key``. Raise MissingKeyError if the utt2spk map lacks the utterance."""
         assert self._speakers is not None
         if key not in self._speakers:
-            raise MissingKeyError(
-                "is not in the utt2spk map: add a line for the utterance, or, if this is a speaker, check the order of "
-                "the two tables",
-                key=key,
-            )
+            raise MissingKeyError("is not in the utt2spk map: add a line for the utterance, or, if this is a speaker, "
+                                  "check the order of the two tables", key=key)  # fmt: skip
         return self._speakers[key]
 
     def close(self) -> None:
@@ -184,9 +181,8 @@ class Lookup:
     def refuse_missing(self, key: str) -> NoReturn:
         """Raise :class:`MissingKeyError`, or :class:`KeyFormatError` if the key cannot be in any table."""
         check_key(key)
-        raise MissingKeyError(
-            "the key is not in the table: `ark ls` lists the keys", file=self.table.rxfilename, key=key
-        )
+        message = "the key is not in the table: `ark ls` lists the keys"
+        raise MissingKeyError(message, file=self.table.rxfilename, key=key)
 
     def check_open(self) -> None:
         """Raise :class:`ClosedError` if the reader is closed."""
@@ -208,7 +204,7 @@ class ScriptLookup(Lookup):
         self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, so that `get` need not read it again.
 
     def has(self, key: str) -> bool:
-        """Return True if the table has the key. With the option ``p``, also read the object, which must be readable."""
+        """Return True if the table has the key. With the option ``p``, return False if its object is unreadable."""
         self.check_open()
         rxfilename = self._script.get(key)
         if rxfilename is None:
@@ -229,9 +225,9 @@ class ScriptLookup(Lookup):
         if self.closed:
             self.check_open()
         if self._loaded is not None:
-            loaded, self._loaded = self._loaded, None
-            if loaded[0] == key:
-                return loaded[1]
+            (loaded_key, value), self._loaded = self._loaded, None
+            if loaded_key == key:
+                return value
         rxfilename = self._script.get(key)
         if rxfilename is None:
             self.refuse_missing(key)
@@ -274,21 +270,17 @@ class _ArchiveScan(Lookup):
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
                 raise
-            logger.warning(
-                "%s (treated as the end of the archive, because of the option p)",
-                format_warning(error, READ_FAILED),
-            )
+            logger.warning("%s (treated as the end of the archive, because of the option p)",
+                           format_warning(error, READ_FAILED))  # fmt: skip
             self._close_input()
 
     def _check_order(self, key: str) -> None:
-        """Raise :class:`OrderError` unless the bytes of a key are greater than those of the previous call's key."""
+        """Raise :class:`OrderError` unless the bytes of a key are greater than the bytes of the previous key."""
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
-            self.refuse_order(
-                key,
-                f"comes after {decode_key(self._previous)!r}: the table has the option s, but is not sorted or has a "
-                "duplicate key; sort it, or omit the option s",
-            )
+            self.refuse_order(key,
+                              f"comes after {decode_key(self._previous)!r}: the table has the option s, but is not "
+                              "sorted or has a duplicate key; sort it, or omit the option s")  # fmt: skip
         self._previous = current
 
     def refuse_order(self, key: str, message: str) -> NoReturn:
@@ -338,7 +330,10 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Store entries up to ``key`` or, with the option ``s``, a greater key. Return True if ``key`` is found."""
+        """Store entries up to ``key`` or, with the option ``s``, a greater key. Return True if ``key`` is found.
+
+        Raise OrderError for a duplicate key.
+        """
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()
@@ -406,12 +401,9 @@ class SortedArchiveLookup(_ArchiveScan):
         check_key(key)
         encoded_key = encode_key(key)
         if encoded_key < self._last_key:
-            raise OrderError(
-                f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs (sorted calls): "
-                "sort the lookups, or omit the option",
-                file=self.table.rxfilename,
-                key=key,
-            )
+            raise OrderError(f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs "
+                             "(sorted calls): sort the lookups, or omit the option", file=self.table.rxfilename,
+                             key=key)  # fmt: skip
         self._last_key = encoded_key
         try:
             while self._previous is None or self._previous < encoded_key:

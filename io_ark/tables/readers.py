@@ -117,14 +117,14 @@ def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[P
     return iterate_guarded
 
 
-class _Later(NamedTuple):
+class _UnreadEntry(NamedTuple):
     """Entry of a script file whose object has not been read."""
 
     key: str
     load: Callable[[], Any]
 
 
-Entries = Generator[Item | _Later, None, None]
+Entries = Generator[Item | _UnreadEntry, None, None]
 
 
 class SequentialReader(Generic[Value]):
@@ -173,7 +173,7 @@ class SequentialReader(Generic[Value]):
         read = _read_archive if table.kind == "ark" else _read_script
         entries: Entries = read(table, resolve_codec(kind, options), Access(pipes, network), self._state)
         self._stop: Callable[[], None] = partial(_close_entries, entries)
-        self._entries: Iterator[Item | _Later] = entries
+        self._entries: Iterator[Item | _UnreadEntry] = entries
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
@@ -212,7 +212,7 @@ class SequentialReader(Generic[Value]):
         """Yield the remaining entries in blocks. An entry that was read alone becomes a block with one entry."""
         with self._reads:
             for item in self._iterate_items("blocks"):
-                if isinstance(item, _Later):
+                if isinstance(item, _UnreadEntry):
                     yield create_block([item.key], [item.load()])
                 else:
                     yield item if isinstance(item, Block) else create_block([item[0]], [item[1]])
@@ -233,10 +233,13 @@ class SequentialReader(Generic[Value]):
                     self._entries = chain(item.entries(), self._entries)
                     yield from self._iterate_loaders()
                 else:
-                    yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
+                    yield item if isinstance(item, _UnreadEntry) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, form: _Form) -> Iterator[Any]:
-        """Return an iterator over the remaining entries. Entries that are read from now on have the form ``form``."""
+        """Return an iterator over the remaining entries. Entries that are read from now on have the form ``form``.
+
+        Raise ClosedError if the reader is closed.
+        """
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.form = form
@@ -245,7 +248,7 @@ class SequentialReader(Generic[Value]):
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
-        """Close the table. You may close it before its end."""
+        """Close the table. All entries need not have been read."""
         self._closed = True
         self._first = None
         self._stop()
@@ -344,7 +347,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
 
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
-) -> Item | _Later | None:
+) -> Item | _UnreadEntry | None:
     """Return the entry of a line of a script file, or None if the option ``p`` (``permissive``) skips the line.
 
     ``line`` is a key and an rxfilename, or the error of an invalid line. If ``state.form`` is "keys", the caller loads
@@ -356,8 +359,8 @@ def _read_line(
         key, rxfilename = line
         if state.form == "keys" and not permissive:
             if rxfilename.endswith("]"):
-                split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output.
-            return _Later(key, partial(loader.load_value, key, rxfilename))
+                split_brackets(rxfilename)  # Refuse wrong brackets of the first line before an output is opened.
+            return _UnreadEntry(key, partial(loader.load_value, key, rxfilename))
         return key, loader.load_value(key, rxfilename)
     except RangeError as error:  # As in Kaldi, a wrong range is an error even with the option p.
         raise name_key(error, key) from error.__cause__

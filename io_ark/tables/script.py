@@ -104,7 +104,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return how many bytes of ``data`` precede the blank lines at its end, or ``len(data)`` if all lines are blank."""
+    """Return the number of bytes before the blank lines at the end, or ``len(data)`` if all lines are blank."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -144,6 +144,10 @@ class Script(Mapping[str, str]):
     Raises:
         FormatError: the file has another format, or a line lacks a value, has an invalid key, or is blank and not at
             the end of the file.
+
+    >>> from io_ark.tables import Script
+    >>> Script(b"utt1 feats.ark:5\\n")["utt1"]
+    'feats.ark:5'
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
@@ -282,12 +286,9 @@ class Script(Mapping[str, str]):
         previous = b""
         for line, key in enumerate(self._iterate_keys()):
             if key <= previous:
-                raise OrderError(
-                    f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the option s, but is "
-                    "not sorted by bytes or has a duplicate key; sort it with LC_ALL=C sort, or omit the option s",
-                    file=self.name,
-                    key=self._get_key(line),
-                )
+                raise OrderError(f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the "
+                                 "option s, but is not sorted by bytes or has a duplicate key; sort it with LC_ALL=C "
+                                 "sort, or omit the option s", file=self.name, key=self._get_key(line))  # fmt: skip
             previous = key
 
     def _get_key(self, line: int) -> str:
@@ -380,11 +381,8 @@ class Script(Mapping[str, str]):
         if len(invalid_lines):
             line = int(invalid_lines[0])
             if key_ends[line] - starts[line] > _MAX_KEY_BYTES:
-                raise FormatError(
-                    f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: shorten it "
-                    f"to at most {_MAX_KEY_BYTES} bytes",
-                    file=self.name,
-                )
+                raise FormatError(f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: "
+                                  f"shorten it to at most {_MAX_KEY_BYTES} bytes", file=self.name)  # fmt: skip
             text = bytes(chunk[starts[line] : value_starts[line]])
             raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
@@ -452,7 +450,7 @@ class Script(Mapping[str, str]):
 
 
 def _skip_blanks(chunk: npt.NDArray[np.uint8], offsets: Indices, lines: Indices) -> None:
-    """Move each of ``offsets[lines]`` in place past the blanks that ``chunk`` has at this offset, if it has any.
+    """Increase each of ``offsets[lines]``, in place, to the offset of the next byte of ``chunk`` that is not a blank.
 
     A blank is white space except a newline. The last byte of ``chunk`` is a newline.
     """
@@ -482,6 +480,13 @@ class ScriptTable(Mapping[str, Value]):
     Args:
         script: the script file.
         make: function that creates the value of a key. Its arguments are the key and the text after the key.
+
+    Raises:
+        OrderError: a key occurs twice in the script file.
+
+    >>> from io_ark.tables import Script, ScriptTable
+    >>> ScriptTable(Script(b"utt1 98\\nutt2 35\\n"), lambda key, text: int(text))["utt2"]
+    35
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:

@@ -57,10 +57,8 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning(
-                    "%s: is not a file, so the locations in the script file cannot be read: name a file as the archive",
-                    self.archive.name,
-                )
+                logger.warning("%s: is not a file, so the locations in the script file cannot be read: name a file as "
+                               "the archive", self.archive.name)  # fmt: skip
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.archive = self.archive
@@ -85,7 +83,7 @@ class ArchiveTarget:
         entry.is_broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block and return True. If a key of an ArrayBlock is invalid, only return False."""
+        """Write a block and return True, or write nothing and return False if an ArrayBlock has an invalid key."""
         if isinstance(block, PackedBlock):
             buffers, starts = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
@@ -152,15 +150,16 @@ class ScriptTarget:
         self.entry = WholeWrites(table.script)
 
     def write(self, key: str, chunks: list[Any]) -> None:
-        """Write the object ``chunks[1:]`` to the file of ``key``. With ``p``, skip keys that the script file lacks."""
+        """Write the object ``chunks[1:]`` to the file of ``key``.
+
+        If the script file lacks the key, skip the object with the option ``p``, and raise WriteError otherwise.
+        """
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
                 return
-            raise WriteError(
-                "the key is not in the script file, so the output file is unknown: add a line for the key",
-                file=self._table.script,
-            )
+            raise WriteError("the key is not in the script file, so the output file is unknown: add a line for the key",
+                             file=self._table.script)  # fmt: skip
         if self.entry.is_broken:
             self.entry.raise_error()
         output = open_output(wxfilename, access=self._access)
@@ -278,10 +277,8 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def _refuse_process(self, key: str | None) -> NoReturn:
         """Raise :class:`ClosedError` in a forked process. ``key`` is the key to be written, or None."""
-        raise ClosedError(
-            "the writer was opened in the parent process: write in the parent, or open another table in this process",
-            key=key,
-        )
+        raise ClosedError("the writer was opened in the parent process: write in the parent, or open another table in "
+                          "this process", key=key)  # fmt: skip
 
     __setitem__ = write
 

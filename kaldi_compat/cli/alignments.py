@@ -27,12 +27,12 @@ PART_FRAMES = 1 << 13  # Largest number of frames of a part, so that the arrays 
 
 
 def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return a copy of ``block`` with the entries of ``posteriors``. The keys and the numbers of frames are kept."""
+    """Return a block with the keys and numbers of frames of ``block``, and with other posteriors of these frames."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield a part of every set."""
+    """Split sets of posteriors of the same frames every ``PART_FRAMES`` frames. Yield tuples with one part per set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
@@ -43,31 +43,28 @@ def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors
     return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 
-def get_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
-    """Return the index of the frame to which each entry of posteriors belongs, (entries,)."""
+def get_pair_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
+    """Return the index of the frame to which each pair (integer, weight) belongs, (pairs,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 
 def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
-    """Make a block with a vector for each utterance of a block of posteriors. ``values`` has a value for each frame."""
+    """Make a block with a vector for each utterance of a block. ``values`` holds all vectors in order, (frames,)."""
     return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
 def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
     """Return the sum of the weights of each frame, (count,), added in order and in single precision.
 
-    Args:
-        frames: index of the frame of each entry, (entries,).
-        weights: weight of each entry, (entries,).
-        count: number of frames.
+    ``frames``, (pairs,), holds the index of the frame of each weight. ``count`` is the number of frames.
     """
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
     return sums
 
 
-def select_entries(posteriors: PosteriorArrays, is_selected: Mask) -> PosteriorArrays:
-    """Return posteriors with only the entries for which the mask ``is_selected``, (entries,), is True."""
+def select_pairs(posteriors: PosteriorArrays, is_selected: Mask) -> PosteriorArrays:
+    """Return posteriors with only the pairs (integer, weight) for which the mask ``is_selected``, (pairs,), is True."""
     if is_selected.all():
         return posteriors
     selected_before = np.append(0, np.cumsum(is_selected))
@@ -75,23 +72,24 @@ def select_entries(posteriors: PosteriorArrays, is_selected: Mask) -> PosteriorA
     return PosteriorArrays(counts, posteriors.integers[is_selected], posteriors.weights[is_selected])
 
 
-def limit_entries(max_count: int, posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return posteriors with at most the first ``max_count`` entries of each frame."""
+def limit_pairs(max_count: int, posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Return posteriors with at most the first ``max_count`` pairs (integer, weight) of each frame."""
     starts = np.cumsum(posteriors.counts) - posteriors.counts
     index_in_frame = np.arange(len(posteriors.integers)) - np.repeat(starts, posteriors.counts)
-    return select_entries(posteriors, index_in_frame < max_count)
+    return select_pairs(posteriors, index_in_frame < max_count)
 
 
-def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse each frame's entries, as GNU's hash table does if no two integers of the frame share a bucket."""
+def reverse_pairs(posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Reverse each frame's pairs, as GNU's hash table does if no two integers of the frame share a bucket."""
     ends = np.cumsum(posteriors.counts)
-    order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
+    starts = ends - posteriors.counts
+    order = np.repeat(starts + ends - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
 
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Add up the weights of equal integers in each frame. Return each frame's sums in the order of GNU's hash table."""
-    pairs = get_entry_frames(posteriors) << 32 | posteriors.integers  # The frame is in the upper 32 bits.
+    pairs = get_pair_frames(posteriors) << 32 | posteriors.integers  # The frame is in the upper 32 bits.
     unique_pairs, first_indices, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(unique_pairs), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
@@ -103,14 +101,15 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
-    """Multiply weights by one factor, or by a factor for each frame, (frames,). Remove entries with the factor 0."""
-    entry_factors = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
-    multiplied = posteriors._replace(weights=posteriors.weights * entry_factors)
-    return select_entries(multiplied, np.broadcast_to(entry_factors != 0, multiplied.weights.shape))
+    """Multiply weights by one factor, or by a factor for each frame, (frames,). Remove pairs with the factor 0."""
+    repeated_factors = np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors
+    pair_factors = np.asarray(repeated_factors, np.float32)
+    multiplied = posteriors._replace(weights=posteriors.weights * pair_factors)
+    return select_pairs(multiplied, np.broadcast_to(pair_factors != 0, multiplied.weights.shape))
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate both sets' entries in each frame. Also return a mask (entries,) that is True for ``second``."""
+    """Concatenate both sets' pairs in each frame. Also return a mask (pairs,), True for the pairs of ``second``."""
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
@@ -122,10 +121,8 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
     """Return the sum of each run of consecutive values, (runs,), added in order and in single precision.
 
-    Args:
-        values: values of all runs, (entries,).
-        starts: index of the first value of each run, (runs,).
-        sizes: number of values of each run, at least 1, (runs,).
+    ``starts`` and ``sizes``, (runs,), hold the index in ``values`` of the first value of each run, and the number of
+    values of each run, which is at least 1.
     """
     sums: Weights = values[starts]
     for offset in range(1, sizes.max(initial=0)):
@@ -135,7 +132,10 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number with :func:`parse_real`, and round it to float32. Raise OptionError(``message``) if this fails."""
+    """Parse a number, infinity or NaN, and round it to float32.
+
+    Raise OptionError(``message``) for other text, and for a number whose magnitude is at least ``end``.
+    """
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)
@@ -174,7 +174,8 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
             continue
         if number >= num_in_order:
             symbols[number] = symbol
-        num_in_order += number == num_in_order == len(seen)
+        if number == num_in_order == len(seen):
+            num_in_order += 1
         seen.add(symbol)
     if not symbols:
         raise OptionError(f"{rxfilename}: the symbol table is empty: name a file such as phones.txt")

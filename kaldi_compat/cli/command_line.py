@@ -98,10 +98,8 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 
     In the style of scripts, options may come before, after and between the arguments, and a value may follow its option
     after a space. ``--no-name`` sets a boolean to false, and ``-h`` stands for ``--help``. For example, the words
-    ``a --no-norm-means --norm-vars true b`` become ``--norm-means=false --norm-vars=true -- a b``.
-
-    Raises:
-        UsageError: an option lacks its value.
+    ``a --no-norm-means --norm-vars true b`` become ``--norm-means=false --norm-vars=true -- a b``. Raise UsageError if
+    an option lacks its value.
     """
     option_words: list[str] = []
     arguments: list[str] = []

@@ -95,7 +95,7 @@ def make_spectral_program(name: str) -> Program:
 
 
 def compute_features(feature: FeatureType, options: ApplicationOptions, source: str, target: str) -> int:
-    """Compute features of the audio table ``source``, and write ``target``. Return 0 if an entry is written, else 1.
+    """Compute the features of a table of audio, and write them to ``target``. Return 0 if an entry is written, else 1.
 
     Raises:
         OptionError: an option is invalid.
@@ -112,8 +112,8 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
     with Tables() as tables:
         warps = tables.open_lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
-        writer = tables.write("htk" if is_htk else "matrix", target)
-        durations_writer = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
+        writer = tables.open_writer("htk" if is_htk else "matrix", target)
+        durations_writer = tables.open_writer("double", options.write_utt2dur) if options.write_utt2dur else None
 
         def compute_block(block: Block) -> ArrayBlock:
             """Compute the features of a block. Write the durations of the utterances if an option asks for them."""
@@ -200,8 +200,7 @@ class SpectralExtractor:
     def select_channels(self, block: Block) -> WaveBlock:
         """Return a block with the channel of each utterance that the options select.
 
-        Raises:
-            Skip: an utterance is too short, or lacks the channel.
+        Raise Skip if an utterance is too short, or lacks the channel.
         """
         channel, durations = self.options.channel, compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
@@ -225,7 +224,8 @@ class SpectralExtractor:
         """Raise AudioError if audio must be resampled, but the options forbid it or the block has several entries."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
-            if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
+            is_allowed = self.options.allow_downsample if rate > target else self.options.allow_upsample
+            if len(audio) > 1 or not is_allowed:
                 flag = "--allow-downsample=true" if rate > target else "--allow-upsample=true"
                 raise AudioError(
                     f"Waveform and config sample Frequency mismatch: {rate:g} .vs {target:g} (use {flag} to resample)"
@@ -233,7 +233,7 @@ class SpectralExtractor:
 
 
 def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
-    """Return the object that computes a feature. The options name its engine and its device.
+    """Return the object that computes a feature with the engine and on the device that ``options`` name.
 
     Raise :class:`OptionError` if the engine cannot compute the feature or use the device, or there is no such device.
     """
@@ -280,7 +280,10 @@ class ExactComputer:
 
 
 class TorchComputer:
-    """Computes features with the torch module ``module`` on ``device``, for example "cpu" or "cuda:1"."""
+    """Computes features with the torch module ``module`` on ``device``, for example "cpu" or "cuda:1".
+
+    Raise OptionError if torch cannot use the device.
+    """
 
     def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch

@@ -12,8 +12,7 @@ from kaldi_compat.options.base import INT32
 def parse_dims(text: str, name: str) -> list[int]:
     """Parse a list of dimensions such as ``13:14:15``. An empty string gives an empty list.
 
-    Raises:
-        OptionError: the string is not a list of 32-bit integers. The message starts with ``name``.
+    Raise OptionError, whose message starts with ``name``, if the string is not a list of 32-bit integers.
     """
     if not text:
         return []

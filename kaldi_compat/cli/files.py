@@ -92,10 +92,8 @@ class FileSink:
         encoded = self._encode(block)
         if encoded is None:
             rows, columns = block.shapes[0].tolist()
-            raise FeatureError(
-                f"a header of {self._format}'s format cannot hold the size {rows} x {columns}: write fewer frames or "
-                "columns"
-            )
+            raise FeatureError(f"a header of {self._format}'s format cannot hold the size {rows} x {columns}: write "
+                               "fewer frames or columns")  # fmt: skip
         headers, numbers = encoded
         ends = np.cumsum(block.count_elements() * block.values.itemsize).tolist()
         data, begin = numbers.data, 0

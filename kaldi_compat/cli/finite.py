@@ -35,10 +35,7 @@ class FiniteCheck:
         """Log a warning for the first array that is not finite, unless a warning was logged before.
 
         This check is slow, so callers run it only if the sum of all values is not finite, which may be an overflow.
-
-        Args:
-            message: message with a ``%s`` for the key.
-            entries: pairs of a key and an array.
+        ``message`` contains ``%s`` for the key. ``entries`` yields pairs of a key and an array.
         """
         if self._has_warned:
             return
@@ -56,7 +53,8 @@ class FiniteCheck:
         Args:
             block: the matrices. In a block of several matrices, none may be empty.
             rows: all rows of the matrices, (rows, columns).
-            bounds: rows ``bounds[m]`` to ``bounds[m + 1] - 1`` belong to matrix ``m``.
+            bounds: boundaries of the matrices, (entries + 1,): matrix ``m`` has rows ``bounds[m]`` to
+                ``bounds[m + 1] - 1``.
         """
         if rows.size and not math.isfinite((last_rows := rows.take(bounds[1:] - 1, axis=0)).sum()):
             self.check_arrays(NORMALIZED_FEATURES, zip(block.decode_keys(), last_rows, strict=True))

@@ -121,9 +121,8 @@ def _export_preset(options: argparse.Namespace) -> int:
     try:
         from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
-        raise FeatureError(
-            f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
-        ) from None
+        message = f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
+        raise FeatureError(message) from None
     exported = export_frontend(
         options.name, options.file, statistics=options.statistics,
         lengths=options.lengths, int16=options.int16, dft=options.dft,
@@ -154,10 +153,8 @@ def _check_preset(preset: Preset, options: argparse.Namespace) -> int:
             return DIFFERENT_STATUS
     is_same = max_difference <= options.tolerance
     verdict = "the same" if is_same else "different"
-    print(
-        f"{preset.name}: {verdict}; largest difference {max_difference:.2g}, mean "
-        f"{difference_sum / max(count, 1):.2g}, tolerance {options.tolerance:g}"
-    )
+    print(f"{preset.name}: {verdict}; largest difference {max_difference:.2g}, mean "
+          f"{difference_sum / max(count, 1):.2g}, tolerance {options.tolerance:g}")  # fmt: skip
     if not is_same:
         _print_advice(options.against)
     return 0 if is_same else DIFFERENT_STATUS

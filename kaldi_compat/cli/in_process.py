@@ -53,7 +53,7 @@ def _run_command(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     commands = _split_pipeline(command)
     stages = list(map(shlex.split, commands))
     num_foreign = len(stages)
-    while num_foreign and _can_run_here(stages[num_foreign - 1], num_foreign == 1):
+    while num_foreign and _can_run_here(stages[num_foreign - 1], is_first=num_foreign == 1):
         num_foreign -= 1
     foreign_programs = [words[0] for words in stages[:num_foreign]]
     # The shell runs words that are not files on PATH, such as its own commands, and "time", which is also a keyword.
@@ -95,11 +95,12 @@ def _can_run_here(words: list[str], is_first: bool) -> bool:
     """
     options = [word for word in words[1:] if word.startswith("--")]
     arguments = words[1 + len(options) :]
+    reads_standard_input = arguments[:1] in (["-"], [""])
     return (
         words[0] in PROGRAMS
         and arguments[1:] == ["-"]
         and not any(word.startswith("--") or is_table_rspecifier(word) for word in arguments)
-        and (arguments[0] in ("-", "")) != is_first
+        and reads_standard_input != is_first
         and not any(re.match(_ELSEWHERE, word) for word in words)
         and _is_installed_here(words[0], os.environ.get("PATH", ""))
     )

@@ -15,12 +15,10 @@ from kaldi_compat.native import library
 
 
 def describe_installation() -> str:
-    """Describe versions, engines, libraries and programs, with one line for each, for users and bug reports."""
+    """Describe versions, engines, libraries and programs for users and bug reports. Each line describes one item."""
+    versions = f"{__version__}, Python {platform.python_version()}, NumPy {importlib.metadata.version('numpy')}"
     lines = [
-        (
-            "kaldi-compat",
-            f"{__version__}, Python {platform.python_version()}, NumPy {importlib.metadata.version('numpy')}",
-        ),
+        ("kaldi-compat", versions),
         ("exact engine", _describe_library(library())),
         ("torch engine", _describe_torch()),
         ("Triton engine", _describe_triton()),

@@ -35,7 +35,8 @@ def log_error(error: BaseException) -> None:
     """Log an error with the file and the line of the code that raised it."""
     path, line, function = _find_origin(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
-    logger.handle(logger.makeRecord(logger.name, logging.ERROR, path, line, message, (), None, func=function))
+    record = logger.makeRecord(logger.name, logging.ERROR, path, line, message, args=(), exc_info=None, func=function)
+    logger.handle(record)
 
 
 def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
@@ -110,11 +111,12 @@ def log_as_kaldi(program: str, verbose: int) -> Iterator[None]:
             _command.reset(token)
         return
     handler = StandardErrorHandler(program)
-    settings = [(source.level, source.propagate) for source in LOGGERS]
-    for source in LOGGERS:
-        source.addHandler(handler)
-        source.setLevel(logging.INFO - max(0, min(verbose, MAX_VERBOSE)))  # As in Kaldi, levels below 0 show LOG lines.
-        source.propagate = False
+    level = logging.INFO - max(0, min(verbose, MAX_VERBOSE))  # As in Kaldi, levels below 0 show LOG lines.
+    old_settings = [(package_logger.level, package_logger.propagate) for package_logger in LOGGERS]
+    for package_logger in LOGGERS:
+        package_logger.addHandler(handler)
+        package_logger.setLevel(level)
+        package_logger.propagate = False
     try:
         with warnings.catch_warnings():
             # Hide NumPy's warnings about infinities and NaN, about which Kaldi does not warn.
@@ -122,10 +124,10 @@ def log_as_kaldi(program: str, verbose: int) -> Iterator[None]:
             warnings.showwarning = _log_warning
             yield
     finally:
-        for source, (level, propagate) in zip(LOGGERS, settings, strict=True):
-            source.removeHandler(handler)
-            source.setLevel(level)
-            source.propagate = propagate
+        for package_logger, (old_level, propagate) in zip(LOGGERS, old_settings, strict=True):
+            package_logger.removeHandler(handler)
+            package_logger.setLevel(old_level)
+            package_logger.propagate = propagate
 
 
 def _log_warning(
@@ -137,5 +139,8 @@ def _log_warning(
     line: str | None = None,
 ) -> None:
     """Log a Python warning, as a replacement for :func:`warnings.showwarning`."""
-    module = os.path.splitext(os.path.basename(filename))[0]
-    logger.handle(logger.makeRecord(logger.name, logging.WARNING, filename, lineno, str(message), (), None, module))
+    module = os.path.splitext(os.path.basename(filename))[0]  # The function is unknown, so the log shows the module.
+    record = logger.makeRecord(
+        logger.name, logging.WARNING, filename, lineno, str(message), args=(), exc_info=None, func=module
+    )
+    logger.handle(record)

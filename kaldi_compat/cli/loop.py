@@ -112,11 +112,8 @@ def _skip_entry(warning: str, counts: Counts) -> None:
 def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
     """Yield blocks of results, and log the number of processed utterances after every tenth utterance.
 
-    With ``--verbose=2``, also log the keys.
-
-    Args:
-        blocks: the results.
-        count: function that returns the number of utterances up to the end of the current block.
+    With ``--verbose=2``, also log the keys. ``count`` returns the number of utterances up to the end of the current
+    block.
     """
     for block in blocks:
         first = count() - len(block) + 1
@@ -125,7 +122,8 @@ def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[
                 _log_every_tenth(total)
                 log_verbose(2, "Processed features for key %s", key)
         else:
-            for total in range(first + -first % _LOG_EVERY, count() + 1, _LOG_EVERY):
+            next_multiple = first + -first % _LOG_EVERY  # The smallest multiple of _LOG_EVERY that is at least `first`.
+            for total in range(next_multiple, count() + 1, _LOG_EVERY):
                 _log_every_tenth(total)
         yield block
 
@@ -182,15 +180,13 @@ def split_block(block: Block) -> Iterator[Block]:
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:
     """Write ``function(block)`` for each block of a table, and return the numbers of entries with and without a result.
 
-    Args:
-        blocks: blocks of the table.
-        writer: destination of the results.
-        function: function from a block to a block.
-        progress: True to log the number of results (see :func:`log_progress`).
+    If ``progress`` is True, log the number of results (see :func:`log_progress`).
     """
     counts = Counts()
     results = compute_results(function, blocks, counts)
-    for result in log_progress(results, lambda: counts.done) if progress else results:
+    if progress:
+        results = log_progress(results, lambda: counts.done)
+    for result in results:
         writer.write_block(result)
     return counts
 
@@ -218,7 +214,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
 
 
 def stack_vectors(block: ArrayBlock) -> Vector:
-    """Return the vectors of a block as one array, (entries, length). Raise Skip if they differ in length."""
+    """Return the vectors of a block as one array, (entries, length). Raise Skip if the vectors differ in length."""
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
         raise Skip  # An empty Skip asks the caller to split the block.
@@ -285,10 +281,8 @@ def convert_file(
 ) -> None:
     """Write the result of ``function`` for ``value``, which was read from the file ``source``, to the file ``target``.
 
-    For ``binary`` and ``kind_out``, see :func:`convert_table_or_file`.
-
-    Raises:
-        OptionError: the function skipped the object.
+    For ``binary`` and ``kind_out``, see :func:`convert_table_or_file`. Raise OptionError if the function skips the
+    object.
     """
     try:
         key = source.replace("\n", " ") or "-"  # The name of the file is the key in errors. A key must not be empty.
@@ -314,12 +308,12 @@ def convert_table(
     :func:`convert_table_or_file`.
     """
     with Tables() as tables:
-        writer = tables.write(kind_out or kind, target) if output_first else None
+        writer = tables.open_writer(kind_out or kind, target) if output_first else None
         blocks = tables.read(kind, source)
-        return map_table(blocks, writer or tables.write(kind_out or kind, target), function, progress=progress)
+        return map_table(blocks, writer or tables.open_writer(kind_out or kind, target), function, progress=progress)
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return the packed block, for faster writing, or ``block`` if it or ``writer`` does not support packing."""
+    """Return the packed block, for faster writing, or ``block`` if the block or the writer does not support packing."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

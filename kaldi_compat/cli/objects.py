@@ -36,7 +36,8 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
 
     Args:
         block: the audio.
-        channel: index of a channel. If negative, select the first channel, and warn if there are several channels.
+        channel: index of an existing channel, or a negative number to select the first channel, and to warn if there
+            are other channels.
 
     Raises:
         Skip: a block of several entries contains audio with several channels, or samples that are not 16-bit.

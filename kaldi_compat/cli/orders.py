@@ -15,12 +15,8 @@ MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::
 def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Find the frames in which two keys, equal or not, share a bucket of a hash table with ``BUCKETS[0]`` buckets.
 
-    Args:
-        keys: the keys of all frames, frame by frame, (entries,).
-        counts: number of keys of each frame, (frames,).
-
-    Returns:
-        A mask of the frames, (frames,).
+    ``keys``, (keys,), holds the keys of all frames, frame by frame, and ``counts``, (frames,), the number of keys of
+    each frame. Return a mask of the frames, (frames,).
     """
     bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)  # Every bucket has its own bit.
     has_keys = counts > 0
@@ -37,12 +33,12 @@ def order_keys_by_hash(
     """Return the order in which GNU's hash table (std::unordered_map) lists the keys of each frame.
 
     Args:
-        keys: the keys, frame by frame and in the order of insertion, (entries,). Keys are unique within a frame.
-        frames: the frame of each key, (entries,).
+        keys: the keys, frame by frame and in the order of insertion, (keys,). Keys are unique within a frame.
+        frames: index of the frame of each key, (keys,).
         counts: number of keys of each frame, (frames,).
 
     Returns:
-        Indices of the keys in the order of the hash table, (entries,), frame by frame.
+        Indices of the keys in the order of the hash table, (keys,), frame by frame.
     """
     # The table inserts a new key at the front, or at the front of its bucket if the bucket has other keys.
     insertion_times = np.arange(len(keys))
@@ -66,6 +62,7 @@ def order_keys_by_growing_hash(keys: list[int]) -> list[int]:
         chains: dict[int, list[int]] = {}
         for index in [*order, *range(begin, min(end, len(keys)))]:
             chains.setdefault(keys[index] % num_buckets, []).append(index)
+        # The newest bucket, and in a bucket the newest key, are at the front (see order_keys_by_hash).
         order = [index for chain in reversed(chains.values()) for index in reversed(chain)]
         if end >= len(keys):
             break
@@ -95,11 +92,11 @@ def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> i
     The three keys are the second, the middle and the last key. Return the index of the first key in the upper part.
     """
     second, middle, last = begin + 1, begin + (end - begin) // 2, end - 1
-    x, y, z = (keys[order[index]] for index in (second, middle, last))
-    if x < y:
-        median = middle if y < z else last if x < z else second
+    second_key, middle_key, last_key = (keys[order[index]] for index in (second, middle, last))
+    if second_key < middle_key:
+        median = middle if middle_key < last_key else last if second_key < last_key else second
     else:
-        median = second if x < z else last if y < z else middle
+        median = second if second_key < last_key else last if middle_key < last_key else middle
     order[begin], order[median] = order[median], order[begin]
     pivot, low, high = keys[order[begin]], begin + 1, end
     while True:

@@ -28,7 +28,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
     are the other tables. ``combine`` combines the objects of kind ``kind`` of a block of entries (see :data:`Combine`).
     """
     with Tables() as tables:
-        writer, blocks = tables.write(kind, target), tables.read(kind, source)
+        writer, blocks = tables.open_writer(kind, target), tables.read(kind, source)
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:
@@ -45,7 +45,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, label: str) -> int:
-    """Combine the objects of single files, write the file ``target``, and return the exit status.
+    """Combine the objects of single files, write the result to the file ``target``, and return the exit status.
 
     The status is 1, after a warning, if the objects cannot be combined, and otherwise 0. ``combine`` combines the
     objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`). ``label`` names the result in
@@ -72,7 +72,7 @@ def find_common_lengths(tables: Sequence[Sequence[Array]], tolerance: int, keys:
     """Return the length of the shortest array of each entry. Log lengths that differ within the tolerance.
 
     Args:
-        tables: for each table, the array of each entry.
+        tables: one list per table, with the array of each entry.
         tolerance: maximum difference between the lengths of an entry's arrays.
         keys: keys of the entries, for messages.
 
@@ -109,7 +109,7 @@ def paste_columns(
     """Truncate the matrices of each entry to the number of rows of the shortest matrix, and concatenate their columns.
 
     Args:
-        tables: for each table, the matrix of each entry.
+        tables: one list per table, with the matrix of each entry.
         keys: keys of the entries, for messages.
         tolerance: maximum difference between the numbers of rows of an entry's matrices.
 

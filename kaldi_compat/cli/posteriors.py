@@ -44,12 +44,10 @@ def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int
         FeatureError: a class is out of range.
     """
     classes = posterior.integers
-    invalid_entries = np.flatnonzero((classes < 0) | (classes >= num_classes))
-    if len(invalid_entries):
-        raise FeatureError(
-            f"posterior of class {classes[invalid_entries[0]]}: with --post-dim={num_classes}, classes are 0 to "
-            f"{num_classes - 1}; correct --post-dim or the posteriors"
-        )
+    invalid_classes = classes[(classes < 0) | (classes >= num_classes)]
+    if len(invalid_classes):
+        raise FeatureError(f"posterior of class {invalid_classes[0]}: with --post-dim={num_classes}, classes "
+                           f"are 0 to {num_classes - 1}; correct --post-dim or the posteriors")  # fmt: skip
     num_frames, dim = feats.shape
     result = np.zeros((num_frames, dim + num_classes), np.float32)
     result[:, :dim] = feats

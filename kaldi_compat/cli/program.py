@@ -118,6 +118,7 @@ class Program:
             write_to_stderr(self.format_usage())
             return 0
         if line.standard.version:
+            # print returns None, so the status is 0.
             return run_printing_command(lambda: print(format_version(self.name)) or 0, self.name)
         if line.standard.print_args:
             write_to_stderr(f"{format_shell_line([self.name, *argv])} ")
@@ -129,7 +130,7 @@ class Program:
             return self._run_and_report_errors(line)
 
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
-        """Raise an error if an output would overwrite an input or another output: see :func:`refuse_conflicts`."""
+        """Raise SpecifierError if an output would overwrite an input or another output (:func:`refuse_conflicts`)."""
         # The outputs are the options named write_... and the parameters named target or ..._target.
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         # The last argument belongs to the last parameter. Arguments beyond the parameters have no name, and are inputs.
@@ -138,7 +139,8 @@ class Program:
         inputs: list[str] = []
         outputs: list[str] = []
         for name, value in values:
-            (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
+            is_output = name.startswith("write_") or name.endswith("target")
+            (outputs if is_output else inputs).append(value)
         refuse_conflicts(outputs, inputs)
 
     def format_usage(self) -> str:
@@ -158,7 +160,7 @@ class Program:
             expected = f"at least {self.min_arguments}"
         else:
             expected = f"{self.min_arguments} to {self.max_arguments}"
-        return f"expected {expected} argument{'s' * (expected != '1')}, not {count}"
+        return f"expected {expected} {'argument' if expected == '1' else 'arguments'}, not {count}"
 
     def _run_and_report_errors(self, line: CommandLine[StandardOptions]) -> int:
         """Call the program's function, and return the exit status. Log any exception but ^C and a broken pipe."""
@@ -205,8 +207,7 @@ def program(
 def read_wave_files_as_kaldi() -> Iterator[None]:
     """Within this context, read 16-bit linear wave files, as Kaldi does, or any encoding if KALDI_COMPAT_WAV is "any".
 
-    Raises:
-        OptionError: KALDI_COMPAT_WAV has a value other than "any" and "kaldi".
+    Raise OptionError if KALDI_COMPAT_WAV has a value other than "any" and "kaldi".
     """
     value = os.environ.get("KALDI_COMPAT_WAV") or "kaldi"
     if value not in ("any", "kaldi"):

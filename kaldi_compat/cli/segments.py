@@ -17,8 +17,7 @@ from kaldi_compat.options.declaration import option
 def parse_segment(line: str) -> Segment:
     """Parse a line ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
-    Raises:
-        Skip: the line is invalid, or the segment is empty. The exception has Kaldi's warning.
+    Raise Skip, with Kaldi's warning, if the line is invalid or the segment is empty.
     """
     try:
         return data_dir.parse_segment(line)
@@ -68,14 +67,11 @@ def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, li
     """Make the exception for a segment that cannot be cut. The checks are in Kaldi's order."""
     num_channels, num_samples = recording.samples.shape
     duration = compute_duration(num_samples, recording.sample_frequency)
+    name = line or segment.key
     if segment.start > duration:
-        return Skip(
-            f"Segment start is out of file data range [0, {duration:g}s]; skipping segment '{line or segment.key}'"
-        )
+        return Skip(f"Segment start is out of file data range [0, {duration:g}s]; skipping segment '{name}'")
     if segment.end > duration + as_float32(options.max_overshoot):
-        return Skip(
-            f"Segment end is too far out of file data range [0,{duration:g}s]; skipping segment '{line or segment.key}'"
-        )
+        return Skip(f"Segment end is too far out of file data range [0,{duration:g}s]; skipping segment '{name}'")
     end = duration if segment.end == data_dir.TO_THE_END or segment.end > duration else segment.end
     if end - segment.start < as_float32(options.min_segment_length):
         return Skip(f"Segment {segment.key} too short, skipping it.")

@@ -26,8 +26,7 @@ _AFTER_ERROR = object()  # Marker for the values after an error, which are not l
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
     """Return the vectors of a speaker's utterances, as pairs (utterance, vector). Log utterances without a vector.
 
-    Raises:
-        FeatureError: the speaker has no utterances, or the vectors differ in dimension.
+    Raise FeatureError if the speaker has no utterances, or the vectors differ in dimension.
     """
     if not utterances:
         raise FeatureError("Speaker with no utterances.")
@@ -46,24 +45,19 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
 
 
 def require_usable_vector(key: str, vector: Vector, dim: int, owner: str) -> None:
-    """Raise :class:`FeatureError` unless a vector is finite and has the expected dimension.
+    """Raise :class:`FeatureError` if a vector is empty, lacks the expected dimension, or contains NaN or infinities.
 
     Args:
         key: key of the vector.
-        vector: vector (dim,).
+        vector: the vector, (dim,).
         dim: the expected dimension.
         owner: subject and verb before the expected dimension in the message, such as "the PLDA model has".
-
-    Raises:
-        FeatureError: the vector has a different dimension, is empty, or contains NaN or infinities.
     """
     if not len(vector):
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
-        raise FeatureError(
-            f"{key}: the vector has {format_count(len(vector), 'dimension')}, but {owner} {dim}: extract all "
-            "vectors with one model"
-        )
+        raise FeatureError(f"{key}: the vector has {format_count(len(vector), 'dimension')}, but {owner} {dim}: "
+                           "extract all vectors with one model")  # fmt: skip
     if not np.isfinite(vector).all():
         raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")
 
@@ -119,7 +113,7 @@ class Trials:
                     counts.done += len(scores)
                     counts.failed += bad_line - len(scores)
                     if bad_line < len(pairs):
-                        raise _refuse_trial(source, counts.total, group[bad_line])
+                        raise _make_trial_error(source, counts.total, group[bad_line])
         if counts.done:
             mean, mean_square = np.float32(score_sum / counts.done), np.float32(square_sum / counts.done)
             deviation = np.sqrt(mean_square - mean * mean)
@@ -127,11 +121,8 @@ class Trials:
                 "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(deviation)
             )
         elif counts.failed:
-            logger.warning(
-                "No trial has a key of the %s and a key of the %s: check the order of the keys in the trials, and the "
-                "order of the two tables",
-                *self.tables,
-            )
+            logger.warning("No trial has a key of the %s and a key of the %s: check the order of the keys in the "
+                           "trials, and the order of the two tables", *self.tables)  # fmt: skip
         return counts
 
     def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
@@ -160,12 +151,13 @@ class Trials:
             scores = self.score(*map(list, zip(*value_pairs, strict=True))).tolist() if value_pairs else []
             return scored_pairs, scores, error
         except FeatureError:  # Score one by one before the pair whose dimensions differ.
-            scores, earlier_error = _collect_values(self.score([one], [other]).item() for one, other in value_pairs)
+            single_scores = (self.score([first], [second]).item() for first, second in value_pairs)
+            scores, earlier_error = _collect_values(single_scores)
             return scored_pairs[: len(scores)], scores, earlier_error or error
 
 
-def _refuse_trial(source: str, index: int, line: str) -> OptionError:
-    """Log how to correct a line of the trials, and return Kaldi's error. ``index`` is the number of earlier lines."""
+def _make_trial_error(source: str, index: int, line: str) -> OptionError:
+    """Log how to correct the line with the index ``index`` (from 0) of the file ``source``. Return Kaldi's error."""
     advice = "remove other columns, for example with awk '{print $1, $2}'"
     if len(split_words(line)) < 2:
         advice = "add the missing key, or remove the line"

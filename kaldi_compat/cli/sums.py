@@ -86,18 +86,15 @@ def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expecte
 def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
     """Add up the vectors of all blocks in double precision. Return the sum, (dim,), and the number of vectors.
 
-    Raises:
-        FeatureError: the vectors differ in length.
+    Raise FeatureError if the vectors differ in length.
     """
     total, count = np.zeros(0), 0
     for block in blocks:
         for part in split_by_shape(block):
             if count and part.shapes[0, 0] != len(total):
                 key = part.decode_keys()[0]
-                raise FeatureError(
-                    f"{key}: the vector has dimension {part.shapes[0, 0]}, but the earlier vectors have {len(total)}: "
-                    "sum vectors of one dimension"
-                )
+                raise FeatureError(f"{key}: the vector has dimension {part.shapes[0, 0]}, but the earlier vectors have "
+                                   f"{len(total)}: sum vectors of one dimension")  # fmt: skip
             total = add_entries(total, part)
             count += len(part)
     return total, count
@@ -120,7 +117,7 @@ def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
     """Add up the vectors or matrices in files, write the sum to a file, and return the exit status 0.
 
-    As in Kaldi, a vector or matrix may be larger than the earlier ones. The sum so far is then padded with zeros.
+    As in Kaldi, a vector or matrix may be larger than the sum of the earlier files, which is then padded with zeros.
 
     Args:
         kind: type of the object in each file.
@@ -164,7 +161,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
     """
     source, *others, target = names
     with Tables() as tables:
-        writer = tables.write(kind, target)
+        writer = tables.open_writer(kind, target)
         blocks = tables.read(kind, source)
         sums = _Sums(kind, source, scale)
         for number, (name, factor) in enumerate(zip(others, scales, strict=True), 2):
@@ -202,9 +199,7 @@ class _Sums:
         """Add the entries that the other tables have under the keys of ``block``, a block of the first table.
 
         If a table lacks an entry, or its entry has a different shape, log a warning, and add nothing from this table.
-
-        Raises:
-            Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.
+        If this happens in a block of several entries, raise Skip, so that the caller splits the block.
         """
         keys, shapes = block.decode_keys(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_values(keys)) for system in self.systems]

@@ -50,12 +50,12 @@ class Tables(ExitStack):
         return reader.blocks()
 
     def open_lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
-        """Open a table to look up entries by key, or by a key's speaker if ``utt2spk`` is an rspecifier of speakers."""
+        """Open a table to look up entries by key, or by the speaker to which the table ``utt2spk`` maps the key."""
         reader = LookupReader[Any](rspecifier, kind=kind, utt2spk=utt2spk)
         self.callback(reader.close)
         return reader
 
-    def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
+    def open_writer(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
         """Open the table ``wspecifier`` for writing objects of type ``kind``, and return its writer."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
@@ -99,8 +99,8 @@ def _read_needed_blocks(
 ) -> Iterator[Block]:
     """Yield blocks in which objects that are not needed are None (see :meth:`Tables.read`).
 
-    All blocks but the last have at least ``min_bytes`` bytes. An object that is not needed counts as one byte. The
-    entries before an error are yielded before it is raised.
+    All blocks but the last have at least ``min_bytes`` bytes. An object that is not needed counts as one byte, and an
+    object of unknown size as ``BLOCK_BYTES``. The entries before an error are yielded before the error is raised.
     """
     keys: list[str] = []
     values: list[Any] = []
@@ -182,12 +182,10 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         for reader in filter(None, (self, self._speakers)):
             reader._lookup.reads = WholeReads()
 
-    def require_values(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
+    def require_values(self, block: Block, describe_missing: Callable[[str], str]) -> list[Value]:
         """Return the values under the keys of a block. Calls for parts of this block do not look up the keys again.
 
-        Args:
-            block: the block.
-            missing: function from a missing key to the warning about the key.
+        ``describe_missing`` is a function from a missing key to the warning about the key.
 
         Raises:
             Skip: a key is missing. For a block of several entries, the exception is :class:`Missing`.
@@ -199,8 +197,9 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         if len(present_values) == len(values):
             return present_values
         if len(values) == 1:
-            raise Skip(missing(keys[0]))
-        raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
+            raise Skip(describe_missing(keys[0]))
+        warnings = [describe_missing(key) if value is None else None for key, value in zip(keys, values, strict=True)]
+        raise Missing(warnings)
 
     def find_values(self, keys: Sequence[str]) -> list[Value | None]:
         """Return the value under each key, or None for a missing key.

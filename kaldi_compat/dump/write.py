@@ -275,4 +275,4 @@ def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, include_
     """
     names = (*_list_tables(trial), *LENGTHS)
     for path in (layout.get_manifest(shard), *(_get_file_path(layout, shard, name) for name in names)):
-        remove_unfinished(path, own=include_own)
+        remove_unfinished(path, include_own=include_own)

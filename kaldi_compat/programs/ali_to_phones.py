@@ -50,7 +50,7 @@ def main(options: Options, model: str, source: str, target: str) -> int:
         if options.ctm_output:
             sink: Sink = CtmFile(tables.enter_context(open_output(target)).write, options.frame_shift)
         else:
-            sink = tables.write("int-pair-vector" if options.write_lengths else "int-vector", target)
+            sink = tables.open_writer("int-pair-vector" if options.write_lengths else "int-vector", target)
         form = "lengths" if options.ctm_output or options.write_lengths else "frames" if options.per_frame else "phones"
         counts = map_table(blocks, sink, lambda block: convert_to_phones(block, transitions, form))
     logger.info("Done %d utterances.", counts.done)

@@ -34,7 +34,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
         return 0
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.open_lookup(codec, posteriors)
-        writer = tables.write("matrix", target)
+        writer = tables.open_writer("matrix", target)
 
         def append_to_block(block: ArrayBlock) -> ArrayBlock:
             """Look up the posteriors of the utterances of a block, and append them."""

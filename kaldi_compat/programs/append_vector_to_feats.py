@@ -36,7 +36,7 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
         return 0
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.open_lookup("vector", vectors)
-        writer = tables.write("matrix", target)
+        writer = tables.open_writer("matrix", target)
         missing = "Could not read vector for utterance {}".format
         counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.require_values(block, missing)))
     return log_status(counts)

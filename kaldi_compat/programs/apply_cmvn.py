@@ -49,7 +49,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     skipped_dims = parse_dims(options.skip_dims, "--skip-dims")
     check = FiniteCheck()
     with Tables() as tables:
-        blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
+        blocks, writer = tables.read("matrix", source), tables.open_writer("matrix", target)
         if io_ark.is_table_rspecifier(statistics_source):
             table = tables.open_lookup("double-matrix", statistics_source, options.utt2spk)
         elif options.utt2spk:

@@ -60,7 +60,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         return block.with_rows(result)
 
     with Tables() as tables:
-        writer = tables.write("matrix", target)
+        writer = tables.open_writer("matrix", target)
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.open_lookup("matrix", source)
             groups = (
@@ -69,7 +69,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
                 for _, names in block.entries()
                 for group in group_utterances(names, make_normalizer())
             )
-            find = partial(table.require_values, missing="No features for utterance {}".format)
+            find = partial(table.require_values, describe_missing="No features for utterance {}".format)
             counts = map_table(
                 groups,
                 writer,

@@ -54,7 +54,7 @@ def main(options: Options, source: str, target: str) -> int:
         return block
 
     with Tables() as tables:
-        blocks, writer = tables.read("wave", source), tables.write("matrix", target)
+        blocks, writer = tables.read("wave", source), tables.open_writer("matrix", target)
         computed = tables.map_in_threads(
             partial(track, options=options), read_audio(tables.compute_ahead(blocks), options)
         )

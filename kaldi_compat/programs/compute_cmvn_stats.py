@@ -50,7 +50,7 @@ def main(options: Options, source: str, target: str) -> int:
         if options.spk2utt:
             counts = write_speaker_sums(tables, options.spk2utt, source, target, weights, check)
         elif to_table:
-            writer = tables.write("double-matrix", target)
+            writer = tables.open_writer("double-matrix", target)
             blocks = tables.read("matrix", source)
             counts = map_table(blocks, writer, lambda block: compute_utterance_statistics(block, weights, check))
         else:
@@ -148,7 +148,7 @@ def write_speaker_sums(
     ``weights`` and ``check``, see :func:`compute_utterance_statistics`.
     """
     counts = Counts()
-    writer = tables.write("double-matrix", target)
+    writer = tables.open_writer("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
     feats: LookupReader[Matrix] = tables.open_lookup("matrix", source)
     size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1

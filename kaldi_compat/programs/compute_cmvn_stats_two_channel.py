@@ -47,7 +47,7 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
-        table, writer = tables.open_lookup("matrix", source), tables.write("double-matrix", target)
+        table, writer = tables.open_lookup("matrix", source), tables.open_writer("double-matrix", target)
         size = CALLS_PER_LOOKUP if table.can_find_many(source) else 1
         for block in read_calls(calls, table, size, counts):
             if block.keys:

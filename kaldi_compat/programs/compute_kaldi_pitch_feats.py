@@ -35,7 +35,7 @@ def main(options: PitchOptions, source: str, target: str) -> int:
     """Track the pitch of a table of audio. The exit status is 0 if an utterance is written, otherwise 1."""
     track = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
-        blocks, writer = tables.read("wave", source), tables.write("matrix", target)
+        blocks, writer = tables.read("wave", source), tables.open_writer("matrix", target)
         audio = read_audio(tables.compute_ahead(blocks), options)
         return write_pitch(tables.map_in_threads(track, audio), writer).status
 

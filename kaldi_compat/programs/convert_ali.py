@@ -36,7 +36,7 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
     """Convert the alignments of ``old_model`` to ``new_model`` and its tree. Return 0 if there is output, else 1."""
     phone_map = read_phone_map(options.phone_map) if options.phone_map else None
     with Tables() as tables:
-        blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)
+        blocks, writer = tables.read("int-vector", source), tables.open_writer("int-vector", target)
         old, new = (io_ark.load(name, kind="transition-model") for name in (old_model, new_model))
         to_pdf = io_ark.load(tree, kind="tree")
         if old.topology != new.topology:

@@ -59,8 +59,8 @@ def copy_table(options: Options, source: str, target: str) -> int:
     With --compress, matrices are compressed. With --write-num-frames, the numbers of frames are also written.
     """
     with Tables() as tables:
-        num_frames_writer = tables.write("int", options.write_num_frames) if options.write_num_frames else None
-        writer = tables.write("general-matrix", target)
+        num_frames_writer = tables.open_writer("int", options.write_num_frames) if options.write_num_frames else None
+        writer = tables.open_writer("general-matrix", target)
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
         def copy_block(block: Block) -> Block:

@@ -2,7 +2,7 @@
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
-from kaldi_compat.cli.alignments import limit_entries, map_parts, replace_posteriors
+from kaldi_compat.cli.alignments import limit_pairs, map_parts, replace_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, pack_if_possible
 from kaldi_compat.cli.program import program
@@ -28,13 +28,13 @@ def main(options: Options, source: str, target: str) -> int:
     """Copy a table of lists, shortened if --n is set. The exit status is 0 if an entry is written, otherwise 1."""
     codec = IntListsCodec()
     with Tables() as tables:
-        blocks, writer = tables.read(codec, source), tables.write(codec, target)
+        blocks, writer = tables.read(codec, source), tables.open_writer(codec, target)
 
         def shorten_lists(block: PosteriorBlock) -> Block:
             """Shorten lists to their first --n integers. Without --n, return all lists packed, for faster writing."""
             if not options.n:
                 return pack_if_possible(block, writer)
-            return replace_posteriors(block, map_parts(lambda part: limit_entries(options.n, part), block.posteriors))
+            return replace_posteriors(block, map_parts(lambda part: limit_pairs(options.n, part), block.posteriors))
 
         counts = map_table(blocks, writer, shorten_lists)
     limited = f",  limiting sizes to {options.n}" if options.n else " "

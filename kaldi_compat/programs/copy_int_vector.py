@@ -22,7 +22,7 @@ def main(options: FileOptions, source: str, target: str) -> int:
     """Copy a table or a single file of integer vectors. Return 1 for a table without output, otherwise 0."""
     if are_tables(source, target):
         with Tables() as tables:
-            writer = tables.write("int-vector", target)
+            writer = tables.open_writer("int-vector", target)
             counts = map_table(tables.read("int-vector", source), writer, lambda block: pack_if_possible(block, writer))
         logger.info("Copied %d vectors of int32.", counts.done)
         return counts.status

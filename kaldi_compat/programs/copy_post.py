@@ -27,7 +27,7 @@ def main(options: Options, source: str, target: str) -> int:
     """Copy a table of posteriors, scaled if --scale is set. Return 0 if an utterance is written, otherwise 1."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
-        blocks, writer = tables.read(codec, source), tables.write(codec, target)
+        blocks, writer = tables.read(codec, source), tables.open_writer(codec, target)
 
         def scale_block(block: PosteriorBlock) -> Block:
             """Scale the posteriors of a block. For a scale of 1, return them packed, for faster writing."""

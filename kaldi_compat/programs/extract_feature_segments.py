@@ -68,7 +68,7 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
     """Write the features of each segment. The exit status is 0 if at least one segment is written, else 255."""
     counts = Counts()
     with Tables() as tables:
-        writer, recordings = tables.write("matrix", target), tables.open_lookup("matrix", source)
+        writer, recordings = tables.open_writer("matrix", target), tables.open_lookup("matrix", source)
         finds_many = recordings.can_find_many(source)
         for lines in read_line_lists(segments):
             for group in [lines] if finds_many else group_by_recording(lines):

@@ -24,7 +24,7 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
     """Write the audio of each segment. As in Kaldi, the exit status is 0 even if no segment is written."""
     with Tables() as tables:
-        recordings, writer = tables.open_lookup("wave", source), tables.write("wave", target)
+        recordings, writer = tables.open_lookup("wave", source), tables.open_writer("wave", target)
         # Consecutive segments of a recording share one look-up. With the option "o", each segment looks it up.
         get_recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
 

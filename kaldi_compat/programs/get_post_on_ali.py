@@ -6,7 +6,7 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from io_ark.text import format_count
-from kaldi_compat.cli.alignments import get_entry_frames, make_frame_vectors
+from kaldi_compat.cli.alignments import get_pair_frames, make_frame_vectors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -27,7 +27,7 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     """Write the weight of each frame's aligned integer. As in Kaldi, the exit status is 0 even for an empty table."""
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), min_bytes=0)
-        table, writer = tables.open_lookup("int-vector", alignments), tables.write("vector", target)
+        table, writer = tables.open_lookup("int-vector", alignments), tables.open_writer("vector", target)
         counts = map_table(
             blocks, writer, lambda block: look_up_weights(block, table.require_values(block, lambda key: ""))
         )
@@ -53,7 +53,7 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
             f"the posteriors have {format_count(block.frames[0], 'frame')}, but the alignment has {lengths[0]}: "
             "compute both from the same features"
         )
-    frames = get_entry_frames(block.posteriors)
+    frames = get_pair_frames(block.posteriors)
     matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)
     values[frames[matches]] = block.posteriors.weights[matches]

@@ -60,8 +60,8 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
     square_sum, mean_sum, dim, num_present, num_missing = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
-        writer = tables.write("vector", target)
-        counts_writer = tables.write("int", counts_target) if counts_target else None
+        writer = tables.open_writer("vector", target)
+        counts_writer = tables.open_writer("int", counts_target) if counts_target else None
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
             """Return the mean vector (dim,) of a speaker. Update totals, and write the vector count if requested."""

@@ -33,7 +33,7 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
     # The mean of a file is subtracted in single precision, the mean of the table in double precision.
     global_mean = None if last_target is None else io_ark.load(first, kind="vector")
     with Tables() as tables:
-        blocks, writer = tables.read("vector", source), tables.write("vector", target)
+        blocks, writer = tables.read("vector", source), tables.open_writer("vector", target)
         if global_mean is None:
             stored_blocks = list(blocks)
             total, count = sum_vectors(stored_blocks)

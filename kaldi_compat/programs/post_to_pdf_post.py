@@ -11,8 +11,8 @@ from kaldi_compat.cli.alignments import (
     map_parts,
     merge_in_hash_order,
     replace_posteriors,
-    reverse_entries,
-    select_entries,
+    reverse_pairs,
+    select_pairs,
 )
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
@@ -49,6 +49,6 @@ def sum_by_pdf(posteriors: PosteriorArrays, model: TransitionModel) -> Posterior
     posteriors = posteriors._replace(integers=pdfs)
     has_collision = np.repeat(find_collisions(pdfs, posteriors.counts), posteriors.counts)
     # Without collisions in a frame, the hash table lists the pdfs of the frame in reverse order.
-    distinct, colliding = select_entries(posteriors, ~has_collision), select_entries(posteriors, has_collision)
-    result, _ = interleave_frames(reverse_entries(distinct), merge_in_hash_order(colliding))
-    return select_entries(result, result.weights != 0)
+    distinct, colliding = select_pairs(posteriors, ~has_collision), select_pairs(posteriors, has_collision)
+    result, _ = interleave_frames(reverse_pairs(distinct), merge_in_hash_order(colliding))
+    return select_pairs(result, result.weights != 0)

@@ -2,7 +2,7 @@
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import get_entry_frames, make_frame_vectors, sum_by_frame
+from kaldi_compat.cli.alignments import get_pair_frames, make_frame_vectors, sum_by_frame
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -26,5 +26,5 @@ def main(options: NoOptions, source: str, target: str) -> int:
 def sum_weights(block: PosteriorBlock) -> ArrayBlock:
     """Return the sum of the weights of each frame, as a vector (frames,) for each utterance."""
     posteriors = block.posteriors
-    sums = sum_by_frame(get_entry_frames(posteriors), posteriors.weights, len(posteriors.counts))
+    sums = sum_by_frame(get_pair_frames(posteriors), posteriors.weights, len(posteriors.counts))
     return make_frame_vectors(block, sums)

@@ -28,7 +28,7 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source)
         table = tables.open_lookup("float", scale) if scalar is None else None
-        writer = tables.write(PosteriorArraysCodec(), target)
+        writer = tables.open_writer(PosteriorArraysCodec(), target)
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
             """Scale the posteriors of each utterance by its factor in the table, or by the factor of all utterances."""

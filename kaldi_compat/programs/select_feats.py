@@ -34,7 +34,7 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
             return 0
         columns = parse_selection(selection, int(first.shapes[0, 1]))
         blocks = itertools.chain([first], blocks)
-        map_table(blocks, tables.write("matrix", target), lambda block: pick_columns(block, columns))
+        map_table(blocks, tables.open_writer("matrix", target), lambda block: pick_columns(block, columns))
     return 0
 
 

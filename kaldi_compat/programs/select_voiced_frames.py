@@ -43,6 +43,6 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                 raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")
             return block.with_rows(feats[is_voiced], voiced_counts)
 
-        counts = map_table(blocks, tables.write("matrix", target), select_frames)
+        counts = map_table(blocks, tables.open_writer("matrix", target), select_frames)
     logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)
     return counts.status

@@ -45,7 +45,7 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     """Copy the first entries (status 0, as in Kaldi), or the entries that a list selects (status 1 without output)."""
     with Tables() as tables:
-        writer = tables.write("matrix", target)
+        writer = tables.open_writer("matrix", target)
         if not (options.include or options.exclude):
             map_table(take_first_entries(tables.read("matrix", source), options.n), writer, lambda block: block)
             return 0

@@ -7,11 +7,11 @@ from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
     Integers,
     Weights,
-    get_entry_frames,
+    get_pair_frames,
     interleave_frames,
     replace_posteriors,
     scale_posteriors,
-    select_entries,
+    select_pairs,
     split_for_cache,
     sum_runs,
 )
@@ -46,7 +46,7 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, table = tables.read(codec, first), tables.open_lookup(codec, second)
-        writer = tables.write(codec, target)
+        writer = tables.open_writer(codec, target)
 
         def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
             """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
@@ -87,7 +87,7 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     )
     # The sort key of an entry has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that
     # entries are sorted by frame and then by integer.
-    keys = get_entry_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
+    keys = get_pair_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run of equal keys.
@@ -113,7 +113,7 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
         is_kept = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
         is_kept &= ~np.repeat(is_disjoint, result.counts)
-    return select_entries(result, is_kept), int(is_disjoint.sum())
+    return select_pairs(result, is_kept), int(is_disjoint.sum())
 
 
 def sort_runs_by_weight(order: Integers, weights: Weights, keys: Integers, starts: Integers, sizes: Integers) -> None:

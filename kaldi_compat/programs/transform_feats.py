@@ -88,7 +88,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     """Transform a table of features, and log the average log determinant. Return 0 if an entry is written, else 1."""
     logdets = LogDeterminants()
     with Tables() as tables:
-        blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
+        blocks, writer = tables.read("matrix", source), tables.open_writer("matrix", target)
         table: LookupReader[Matrix] | None = None
         global_transform: Matrix = np.empty((0, 0), np.float32)
         if io_ark.is_table_rspecifier(transform_source):

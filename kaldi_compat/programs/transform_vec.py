@@ -25,7 +25,7 @@ e.g.:  transform-vec lda.mat scp:ivectors.scp ark:-
 def main(options: NoOptions, transform: str, source: str, target: str) -> int:
     """Apply the transform in a file to a table of vectors. The exit status is 0 if a vector is written, otherwise 1."""
     with Tables() as tables:
-        blocks, writer = tables.read("vector", source), tables.write("vector", target)
+        blocks, writer = tables.read("vector", source), tables.open_writer("vector", target)
         matrix = io_ark.load(transform, kind="matrix")
         counts = map_table(blocks, writer, lambda block: transform_vectors(block, matrix))
     logger.info("Applied transform to %d vectors.", counts.done)

@@ -4,7 +4,7 @@ import numpy as np
 
 from io_ark.blocks import PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import replace_posteriors, select_entries
+from kaldi_compat.cli.alignments import replace_posteriors, select_pairs
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
@@ -31,7 +31,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)
-        table, writer = tables.open_lookup("vector", weights), tables.write(codec, target)
+        table, writer = tables.open_lookup("vector", weights), tables.open_writer(codec, target)
 
         def look_up_and_weight(block: PosteriorBlock) -> PosteriorBlock:
             """Multiply the posteriors of a block by the weights of its utterances in the table."""
@@ -61,4 +61,4 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
         frame_weights.append(np.append(vector[:num_frames], np.zeros(max(num_frames - len(vector), 0), np.float32)))
     entry_weights = np.repeat(np.concatenate(frame_weights), block.posteriors.counts)
     product = block.posteriors._replace(weights=block.posteriors.weights * entry_weights)
-    return replace_posteriors(block, select_entries(product, entry_weights != 0))
+    return replace_posteriors(block, select_pairs(product, entry_weights != 0))

@@ -7,11 +7,11 @@ from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
     Mask,
-    get_entry_frames,
+    get_pair_frames,
     parse_number,
     replace_posteriors,
     scale_posteriors,
-    select_entries,
+    select_pairs,
     sum_by_frame,
 )
 from kaldi_compat.cli.dims import parse_dims
@@ -59,7 +59,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
     """Scale the entries for which the mask ``is_silence`` (entries,) is True. A scale of 0 removes them."""
     if scale == 0:
-        return select_entries(posteriors, ~is_silence)
+        return select_pairs(posteriors, ~is_silence)
     weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)
     return posteriors._replace(weights=weights)
 
@@ -72,7 +72,7 @@ def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale
     Raises:
         FeatureError: the weights of silence, or of other phones, in a frame add up to less than 0.
     """
-    frames, weights, count = get_entry_frames(posteriors), posteriors.weights, len(posteriors.counts)
+    frames, weights, count = get_pair_frames(posteriors), posteriors.weights, len(posteriors.counts)
     silence, other = (sum_by_frame(frames[mask], weights[mask], count) for mask in (is_silence, ~is_silence))
     if (silence < 0).any() or (other < 0).any():
         raise FeatureError("--distribute needs nonnegative weights: remove the option")

@@ -178,7 +178,7 @@ def test_impossible_length_allocates_no_memory(tmp_path: Path, caplog: pytest.Lo
 def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codec, "_CHUNK_FRAMES", 1000)
+    monkeypatch.setattr(codec, "_CHUNK_SAMPLES", 1000)
     for length in (999, 1000, 1001, 3000):
         samples = noise(length, 2)
         path = write(tmp_path / "a.flac", samples, "FLAC", "PCM_16")

@@ -33,7 +33,7 @@ def long_way() -> ExitStack:
     off = ExitStack()
     off.enter_context(without_library())
     for module, name in (integers, "read_lists"), (posterior, "read_lists"):
-        off.enter_context(patch.object(module, name, lambda *_: (np.empty(0, np.int32), np.empty(0, np.int64))))
+        off.enter_context(patch.object(module, name, lambda *_, **__: (np.empty(0, np.int32), np.empty(0, np.int64))))
     return off
 
 
