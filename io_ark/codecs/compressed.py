@@ -128,6 +128,8 @@ class CompressedMatrix:
         return (second, first) if self.format == b"CM" else (first, second)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:  # NumPy 2 requires this error.
+            raise ValueError("a compressed matrix cannot be viewed as an array: omit copy=False")
         return self.to_array(np.float32 if dtype is None else dtype)
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:

@@ -308,3 +308,13 @@ def test_every_public_name_of_kaldi_native_io_is_there() -> None:
     private = {"cmake_prefix_path", "List", "table_types", "lib"}
     missing = {name for name in dir(theirs) if not name.startswith("_")} - private - set(ours.__all__)
     assert not missing
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 does not pass copy=False")
+def test_a_view_is_refused_if_numpy_needs_a_copy() -> None:
+    """np.asarray(copy=False) of another type returned a copy."""
+    matrix = ours.FloatMatrix(np.eye(2))
+    assert np.shares_memory(np.asarray(matrix, copy=False), matrix.numpy())
+    assert not np.shares_memory(np.asarray(matrix, copy=True), matrix.numpy())
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(matrix, np.float64, copy=False)

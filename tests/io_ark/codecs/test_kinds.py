@@ -443,3 +443,12 @@ def test_short_format_chunk_of_the_extensible_format_is_refused() -> None:
         body = b"WAVEfmt " + struct.pack("<I", len(chunk)) + chunk + b"data\2\0\0\0\1\0"
         with pytest.raises(FormatError, match="format chunk that is too short for the extensible format"):
             from_bytes("wave", b"RIFF" + struct.pack("<I", len(body)) + body)
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 does not pass copy=False")
+def test_a_compressed_matrix_refuses_a_view() -> None:
+    """np.asarray(copy=False) must not return a copy, and a compressed matrix is always decompressed to a copy."""
+    matrix = compress(np.eye(9, 3, dtype=np.float32), 2)
+    with pytest.raises(ValueError, match="omit copy=False"):
+        np.asarray(matrix, copy=False)
+    assert np.asarray(matrix, copy=True).shape == (9, 3)

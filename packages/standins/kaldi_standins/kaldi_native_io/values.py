@@ -63,7 +63,8 @@ class _Array:
         return self._values
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self._values, dtype) if copy else self._values.astype(dtype or self._dtype, copy=False)
+        # NumPy 2 copies for None only if necessary, and so does NumPy 1, which takes None for False.
+        return np.array(self._values, dtype or self._dtype, copy=copy)
 
     @classmethod
     def read(cls: type[Self], rxfilename: str, *, pipes: bool = True, network: bool = True) -> Self:
