@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Encode features as one block if possible, else utterance by utterance. Return encoded features unchanged."""
+        """Encode features as one block if possible, otherwise one by one. Return encoded features unchanged."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
@@ -47,7 +47,7 @@ class Encoder:
         return [self._encode_single_matrix(features)]
 
     def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Encode a block of vectors or of matrices of codes, or a single vector of int32, without compression."""
+        """Encode float32 vectors, matrices of integers stored as float32, or a single int32 vector, uncompressed."""
         if block.values.dtype == np.int32:
             packed = _make_entry(block.keys, _encode_object(self.integer_codec, features.value))
         else:

@@ -28,7 +28,7 @@ from kaldi_compat.dump.model import must_compare_extractor
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
-from kaldi_compat.dump.shard import Report, ShardRunner
+from kaldi_compat.dump.shard import ProgressReporter, ShardRunner
 from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
@@ -59,9 +59,8 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
         runner = _open_runner(job, plan, devices[0], owns_process=False)
         for shard in shards:
             with watch_device(devices[0]):
-                monitor.record_complete_archive(
-                    runner(shard, lambda *counts, shard=shard: monitor.record_progress(shard.number, *counts))
-                )
+                manifest = runner(shard, partial(monitor.record_progress, shard.number))
+                monitor.record_complete_archive(manifest)
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
@@ -154,7 +153,7 @@ class _Workers:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: no worker is left; or no other worker uses the GPU, and no worker has lost it before.
+            DumpError: ``error``, if no worker is left; or if no other worker uses the GPU, and none has lost it before.
         """
         _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
@@ -323,7 +322,7 @@ def _end_after_parent(lifeline: Any) -> None:
     os._exit(1)
 
 
-def _make_reporter(parent: Any, shard: Shard) -> Report:
+def _make_reporter(parent: Any, shard: Shard) -> ProgressReporter:
     """Return a function that sends the progress of ``shard`` to the parent process over the connection ``parent``."""
     last_time = time.monotonic()
 
