@@ -242,16 +242,16 @@ class _Walk:
         if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)):
             return Node(digest)
         has_arrays = self.is_module(value) or any(node.has_arrays for _, node in nodes)
+        is_filled = not isinstance(value, CONTAINERS) or bool(len(value))
+        module_name = value.__name__ if label == "module" else _get_module_name(value)
         children_by_name = dict(nodes)
         return Node(
             digest,
             label=f"{label} {_get_name(type(value))}",
             children=children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
-            is_user_object=None
-            if type(value) in CONTAINERS
-            else is_user_module(value.__name__ if label == "module" else _get_module_name(value)),
+            is_user_object=None if type(value) in CONTAINERS else is_user_module(module_name),
             has_arrays=has_arrays,
-            has_content=has_arrays if label in _CODE else not isinstance(value, CONTAINERS) or bool(len(value)),
+            has_content=has_arrays if label in _CODE else is_filled,
         )
 
     def _may_have_attributes(self, value: Any) -> bool:
@@ -416,7 +416,7 @@ def _get_name(value: Any) -> str:
 def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
     """List the content of a container. The result has the form of :meth:`_Walk.list_children`.
 
-    A set of plain values, and more than :data:`MAX_SINGLE_VALUES` plain values, become one value to save time.
+    A set of plain values, and any container of over :data:`MAX_SINGLE_VALUES` plain values, form one value for speed.
     """
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
@@ -426,8 +426,8 @@ def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
             return kind, [("", sorted(repr(tuple(map(_normalize_plain, pair))) for pair in value.items()))], True
         return kind, sorted(((_get_key_name(key), item) for key, item in value.items()), key=itemgetter(0)), True
     is_ordered = not isinstance(value, set | frozenset)
-    is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
-    if not is_single and all(type(item) in PLAIN for item in value):
+    is_short_list = is_ordered and len(value) <= MAX_SINGLE_VALUES
+    if not is_short_list and all(type(item) in PLAIN for item in value):
         content = [_normalize_plain(item) for item in value]
         return kind, [("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
     return kind, [(str(number), item) for number, item in enumerate(value)], is_ordered

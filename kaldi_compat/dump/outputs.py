@@ -42,6 +42,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     written_paths += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(decode_file_name, written_paths))
     confs = plan.settings["confs"]
+    # A copy of a configuration file that already has the text is not written again, so it may also be an input.
     unchanged_paths = {
         path for name, text in select_copied_confs(confs).items() if has_text(path := get_conf_path(job, name), text)
     }
@@ -101,8 +102,8 @@ def get_conf_path(job: Job, name: str) -> Path:
 
     It is ``<data>/conf/<name>``, or a file in the log folder if the job reads ``<data>/conf/<name>`` itself.
     """
-    path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
-    if source is not None and path.exists() and source.exists() and path.samefile(source):
+    path, read_path = job.layout.data / CONF / name, job.conf_paths.get(name)
+    if read_path is not None and path.exists() and read_path.exists() and path.samefile(read_path):
         return job.layout.log / f"{job.layout.log_stem}.{name}"
     return path
 
