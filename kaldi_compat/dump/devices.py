@@ -46,7 +46,7 @@ def parse_devices(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU the current device, and limit the number of its cached cuFFT plans. Do nothing for the CPU.
+    """Make a GPU the current device, and limit its memory and its cached cuFFT plans. Do nothing for the CPU.
 
     ``max_memory`` is the GPU memory in GiB that this process may use, or 0 for no limit.
     """

@@ -261,7 +261,7 @@ class _Walk:
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value that refers to other values only by extra attributes. Otherwise return None."""
+        """Return the node of an array, tensor or constant, without its extra attributes, or None for other values."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]

@@ -70,7 +70,7 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return ``job`` with absolute paths of directories and configuration files, for workers in other folders."""
+    """Make the paths of a job's directories and configuration files absolute, because workers run in other folders."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)

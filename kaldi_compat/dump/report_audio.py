@@ -34,7 +34,7 @@ class Inspection(NamedTuple):
 
 
 def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
-    """Inspect the audio of a sample of the utterances. Start no further utterance after MAX_SECONDS seconds.
+    """Inspect the audio of a sample of the utterances, and stop after MAX_SECONDS seconds.
 
     The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over the list.
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
@@ -82,7 +82,7 @@ def _open_waves(job: Job) -> Mapping[str, Any]:
 
 
 def describe_anomalies(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
-    """Return a description of each anomaly, such as clipping, in the samples (channels, samples) of an utterance."""
+    """Return a description of each anomaly, such as clipping, in the int16 samples (channels, T) of an utterance."""
     if not samples.size:
         return ["empty"]
     peak = max(abs(int(samples.min())), abs(int(samples.max())))

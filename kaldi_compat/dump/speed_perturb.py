@@ -80,6 +80,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
 
 def _check_lines(source: Path) -> None:
     """Raise DumpError for a line that Kaldi's script misreads: it has too few words, or an invalid time such as 1_0."""
+    # Name of a file, its minimum number of words per line, and the index of the first word that is a time.
     for name, word_count, first_time in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
         content = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.

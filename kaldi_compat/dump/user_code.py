@@ -110,7 +110,7 @@ class _Process:
             return ["closed files of the program"]
         changes = []
         if _get_identity(self.folder) != _get_identity("."):
-            changes.append(f"changed the working directory to {_get_folder_name()}")
+            changes.append(f"changed the working directory to {_describe_working_directory()}")
             os.fchdir(self.folder)
         for descriptor, copy in self.copies.items():
             if (identity := _get_identity(descriptor)) != _get_identity(copy):
@@ -135,7 +135,7 @@ def _get_identity(file: int | str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _get_folder_name() -> str:
+def _describe_working_directory() -> str:
     """Return the path of the working directory, or "a deleted folder" if user code has deleted it."""
     try:
         return os.getcwd()
