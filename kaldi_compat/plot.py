@@ -71,7 +71,8 @@ def show_features(
     target: Axes = _prepare_axes(axes, title)
     values, frame_options = _convert_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(target, values, frame_options, 1.0, colors, _find_range(values) if limits is None else limits)
+    color_limits = _find_range(values) if limits is None else limits
+    image = _draw_image(target, values, frame_options, step=1.0, cmap=colors, limits=color_limits)
     target.set_xlabel("frame" if frame_options is None else "time in seconds")
     _label_columns(target, frame_options, values.shape[1])
     if colorbar:
@@ -250,7 +251,7 @@ def _prepare_axes(axes: Axes | None, title: str) -> Any:
 
 
 def _draw_image(
-    axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
+    axes: Any, values: Floats, options: FrameOptions | None, *, step: float, cmap: Any, limits: tuple[float, float]
 ) -> Any:
     """Draw a matrix (frames, columns) as an image over time, and return the image.
 
@@ -350,5 +351,5 @@ def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None
     """
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
-    _draw_image(axes, values, options, step, "magma", (low, high))
+    _draw_image(axes, values, options, step=step, cmap="magma", limits=(low, high))
     axes.set_ylim(0, min(1000.0, options.sample_frequency / 2))

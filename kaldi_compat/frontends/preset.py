@@ -140,7 +140,8 @@ class Preset:
             preset: name from :func:`list_presets`, path of a JSON file, or a Preset.
 
         Raises:
-            OptionError: the preset is unknown, or the file does not describe a preset.
+            OptionError: the preset is unknown, the file cannot be read or does not describe a preset, or ``preset`` has
+                another type.
 
         >>> from kaldi_compat.frontends import Preset
         >>> Preset.of("paraformer").options.window_type
