@@ -235,11 +235,7 @@ def _can_only_add_features(name: str, old: Any, new: Any) -> bool:
 def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[int]) -> DumpPlan:
     """Return the plan to resume: ``plan``, with the settings of the job if they have changed.
 
-    Args:
-        plan: plan of the earlier run.
-        job: the job that resumes the plan.
-        path: file of the plan, for messages.
-        failed_shards: numbers of the archives in which utterances failed.
+    ``path`` is the file of the plan, for messages. ``failed_shards`` has the numbers of archives with failures.
 
     Raises:
         PlanError: archives would have to be created again because of changed settings, which is allowed only for

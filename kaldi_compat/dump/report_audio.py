@@ -38,11 +38,8 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
 
     The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over the list.
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
-    failures separately. Commands are not run a second time.
-
-    Args:
-        job: the finished job, whose data directory has the audio.
-        slowest_count: maximum number of utterances in ``slowest`` of the result.
+    failures separately. Commands are not run a second time. ``slowest`` of the result has up to ``slowest_count``
+    utterances.
     """
     try:
         waves = _open_waves(job)

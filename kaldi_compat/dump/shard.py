@@ -40,13 +40,9 @@ ProgressReporter = Callable[[int, float, int], None]
 
 
 class ShardRunner:
-    """Writes archives of a plan. The features are computed on one device.
+    """Writes archives of a plan. Computes the features on ``device``: "cpu", or a GPU such as "cuda:0".
 
-    Args:
-        job: the job.
-        plan: plan of the job.
-        device: "cpu" or the name of a GPU, such as "cuda:0".
-        owns_process: True to write standard error of the process to the log file of the current archive.
+    With ``owns_process``, standard error of this process is written to the log file of the current archive.
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:

@@ -134,10 +134,7 @@ class ArchiveWriter:
 
     A thread for each archive reads the written data back while the next data are computed and written.
 
-    Args:
-        layout: locations of the files.
-        shard: number of the shard.
-        trial: results of the trial, which name the outputs. The utterances of the first output are counted.
+    ``shard`` is the number of the shard. ``trial`` names the outputs. The utterances of the first output are counted.
     """
 
     def __init__(self, layout: Layout, shard: int, trial: Trial) -> None:

@@ -114,9 +114,9 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 @functools.lru_cache(8)
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
-    """Return the names of the other files with tensors of the model ``path``, relative to its folder.
+    """Return the names, relative to the folder of the model ``path``, of the external files with its tensors.
 
-    The names are cached until ``stamp``, the stamp of the file, changes. It is None for a missing file.
+    ``stamp`` is the stamp of the model, or None if the model is missing. The names are cached until the stamp changes.
 
     Raises:
         DumpError: the file is not a model, or has a deprecated form of protocol buffers.
@@ -133,7 +133,7 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
-    """Return the names of other files with tensors of a model. ``content`` is the content of the model's file."""
+    """Return the names of the external files that hold tensors of a model, whose own file has the ``content``."""
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:
@@ -141,13 +141,14 @@ def _find_locations(content: mmap.mmap) -> set[str]:
         inner_messages: list[tuple[str, int, int]] = []
         entry: dict[int, bytes] = {}
         is_external = False
-        for field, wire_type, begin, stop in _iterate_fields(content, start, end):
+        for field, wire_type, value_start, value_end in _iterate_fields(content, start, end):
             if message_type == TENSOR and (field, wire_type) == (DATA_LOCATION, VARINT):
-                is_external = _read_varint(content, begin, stop)[0] == EXTERNAL
+                location_code, _ = _read_varint(content, value_start, value_end)
+                is_external = location_code == EXTERNAL
             elif message_type == ENTRY and wire_type == BYTES:
-                entry[field] = content[begin:stop]
+                entry[field] = content[value_start:value_end]
             elif wire_type == BYTES and field in FIELDS[message_type]:
-                inner_messages.append((FIELDS[message_type][field], begin, stop))
+                inner_messages.append((FIELDS[message_type][field], value_start, value_end))
         if message_type != TENSOR or is_external:
             messages += inner_messages
         if entry.get(KEY) == b"location":
