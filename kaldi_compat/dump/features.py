@@ -61,7 +61,7 @@ class DeviceComputer:
     def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
         """Append the pitch columns of an utterance to its spectral features. Drop the extra rows of the longer matrix.
 
-        Return a failure if either argument is a failure or has no rows, or if their lengths differ too much.
+        Return a failure if an argument is a failure or has no rows, or if the lengths differ by over ``tolerance``.
         """
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch

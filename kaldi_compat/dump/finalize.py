@@ -98,7 +98,7 @@ def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int]) -> None:
-    """Create the directory of the archives. If it has a folder ``storage``, link the archives of the shards into it."""
+    """Create the directory of the archives. If it contains ``storage``, link the archives of the shards there."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():

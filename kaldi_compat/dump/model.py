@@ -538,7 +538,7 @@ class ExtractorComputer:
     def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
         """Prepare an utterance for the extractor. Raise ValueError for empty audio. Warn about several channels.
 
-        Count audio whose sampling rate differs from the extractor's, because it is resampled here or by the extractor.
+        Count audio with a sampling rate that the extractor does not take. It is resampled here or by the extractor.
         """
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:

@@ -191,7 +191,7 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.outer:
-            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # Index of the value.
+            return Node(_hash("cycle", str(list(self.outer).index(key))), has_content=True)  # Its depth.
         if len(self.outer) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report_opaque(path, value, "nested too deeply" if len(self.outer) >= MAX_DEPTH else "too large")
         self.outer[key] = None
@@ -467,7 +467,7 @@ def _list_slots(kind: type) -> list[str]:
 def _list_class_children(kind: type) -> Iterator[Child]:
     """Yield the name and value of each attribute that a class and its bases define in the user's code.
 
-    Leave out internal attributes. Also yield the names of the other bases, and a metaclass of the user's code.
+    Leave out internal attributes. Also yield the names of bases in libraries, and a metaclass of the user's code.
     """
     for base in kind.__mro__:
         if not is_user_module(base.__module__):

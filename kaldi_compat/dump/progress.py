@@ -116,7 +116,7 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Record a last speed point if audio was computed since then. Print the last line, or close the bar."""
+        """Record a speed point if audio was computed after the last point. Print the last line, or close the bar."""
         if self._count_seconds() > self.speed_points[-1][1]:
             self.speed_points.append((self.elapsed, self._count_seconds()))
         if self._bar is None:

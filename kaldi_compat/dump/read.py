@@ -89,7 +89,7 @@ def list_tasks(
     wav.scp, are failures. Lines of wav.scp that name files are yielded in groups, as ``Lines``.
 
     Args:
-        job, plan, shard: the shard, and the job and plan to which it belongs.
+        job, plan, shard: the job, its plan, and the shard of the plan to read.
         recordings: wav.scp if the list is ``segments``, and None if the list is wav.scp.
         get_line_count: function that returns the number of lines of wav.scp to read together next.
     """

@@ -63,7 +63,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return a shard's manifest, or None if it is missing or damaged, or a file is missing or has another size."""
+    """Return a shard's manifest, or None if it is missing or damaged, or if a listed file does not have its size."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -169,7 +169,7 @@ class ArchiveWriter:
         return self.utterances + len(self.failures)
 
     def add_block(self, block: Encoded | Failure) -> None:
-        """Write encoded utterances of one output, which follow the previous ones, or record a failed utterance."""
+        """Write the next encoded utterances of one output, or record a failed utterance for the manifest."""
         end_fork()
         if isinstance(block, Failure):
             self.failures.append((block.key, block.reason))

@@ -168,7 +168,7 @@ def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -
     """Check the sampling rate of audio in Hz, and return it as an integer.
 
     Raises:
-        AudioError: the rate differs from the preset's and ``resample`` is False.
+        AudioError: the rate differs from the rate of the preset, and ``resample`` is False.
         OptionError: the rate is not a positive whole number, or is too large.
     """
     target = preset.sampling_rate
