@@ -306,7 +306,8 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     def sum_speakers() -> Iterator[tuple[str, Doubles]]:
         """Yield the statistics of each speaker, and note the speakers whose statistics are not finite."""
         for speaker, sums in sum_by_speaker(job, output, add_frames):
-            nonfinite_speakers.extend([] if np.isfinite(sums).all() else [speaker])
+            if not np.isfinite(sums).all():
+                nonfinite_speakers.append(speaker)
             yield speaker, sums
 
     if BY_SPEAKER in job.options.cmvn_levels:

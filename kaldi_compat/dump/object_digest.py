@@ -209,7 +209,8 @@ class _Walk:
         """Report an object that is not compared, and return its node. With ``is_content``, report only its content."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
-        self.result.filled.update([path] if is_content else [])
+        if is_content:
+            self.result.filled.add(path)
         return Node(_hash("opaque", name), has_content=True)
 
     def _digest_new_value(self, value: Any, path: str) -> Node:

@@ -119,7 +119,7 @@ def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
 
 
 def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
-    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and the inputs of ``speed`` commands."""
+    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and inputs of sox's speed commands."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
     yield from map(decode_file_name, list_input_paths(job, confs).values())
@@ -127,7 +127,8 @@ def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspeci
     with open(script, "rb") as lines:  # For commands that change the speed, the dump reads the file itself.
         for line in lines:
             if b" speed " in line:
-                file, factor = split_speed(os.fsdecode(b"".join(line.split(None, 1)[1:]).strip()))
+                rxfilename = os.fsdecode(b"".join(line.split(None, 1)[1:]).strip())
+                file, factor = split_speed(rxfilename)
                 if factor is not None:
                     yield file
 

@@ -181,14 +181,15 @@ def draw_figures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of up to MAX_FIGURES arrays, evenly spread over the list. Empty matrices have no figure.
+    """Yield figures of up to MAX_FIGURES arrays, evenly spread over the output. Empty matrices have no figure.
 
     If an array cannot be read, yield the error and end. ``shift`` is the frame shift in seconds; 0 if unknown.
     """
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
-        for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_FIGURES, len(keys))).astype(int)]:
+        positions = np.linspace(0, len(keys) - 1, min(MAX_FIGURES, len(keys))).astype(int)
+        for key in (keys[position] for position in positions):
             array = np.asarray(features[key])
             if array.ndim == 1:
                 chart = draw_curve(np.arange(len(array)), [("", array)], ("index", f"value of {output}"))

@@ -57,8 +57,8 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     first copied into its ``.backup``. Warnings about lost utterances are printed to standard error.
 
     Raises:
-        DumpError: ``source`` and ``target`` are the same directory, or ``target`` has a ``feats.scp``. Or ``source``
-            lacks ``wav.scp`` or ``utt2spk``, or has a line with too few words or an invalid time.
+        DumpError: ``source`` and ``target`` are the same directory, ``target`` has a ``feats.scp``, ``source`` lacks
+            ``wav.scp`` or ``utt2spk``, or a line of ``source`` has too few words or an invalid time.
         DataDirError: ``target`` contains ``source``, or a file of ``source`` has a line that is invalid in another way.
     """
     if source.resolve() == target.resolve():

@@ -108,8 +108,9 @@ class _Workers:
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
-                active = {id(handles[handle]): handles[handle] for handle in connection.wait(list(handles))}
-                for worker in active.values():  # These workers have sent messages or died.
+                ready_workers = [handles[handle] for handle in connection.wait(list(handles))]
+                # A worker that has sent a message and died is in the list twice, but is handled once.
+                for worker in {id(worker): worker for worker in ready_workers}.values():
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:

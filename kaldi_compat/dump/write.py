@@ -63,7 +63,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return a shard's manifest, or None if it is missing or damaged, or if a listed file does not have its size."""
+    """Return a shard's manifest, or None if it is missing or damaged, or if a listed file has a different size."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -191,7 +191,7 @@ class ArchiveWriter:
         self.seconds += float(block.durations.sum())
 
     def finish(self, work: dict[str, float]) -> Manifest:
-        """Verify the archives and rename all files. Then write the manifest, which has ``work``, and return it.
+        """Verify the archives, rename all files, and write and return the manifest. ``work`` has figures by name.
 
         Raises:
             OutputError: a file cannot be written, or an archive reads back with other bytes.

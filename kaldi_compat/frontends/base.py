@@ -158,7 +158,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return a copy of options for frames of ``length`` samples. Mel bins that contain no FFT bin are then allowed."""
+    """Return a copy of options for frames of ``length`` samples. The copy allows mel bins without an FFT bin."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True

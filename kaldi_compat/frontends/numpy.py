@@ -122,7 +122,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
             Raises:
                 AudioError: the audio is empty, has NaN, infinities, a wrong shape or type, or (with ``resample=False``)
-                    a rate other than that of the model; or the lengths do not match the audio.
+                    a different sampling rate than the model; or the lengths do not match the audio.
                 OptionError: ``sampling_rate`` is not a positive whole number, or is too large.
             """
             rate = self.preset.sampling_rate

@@ -297,7 +297,7 @@ def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) 
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set this entry instead of the option")
     changes = {"dither": 0.0, **values, "sample_frequency": sampling_rate}
-    options: FrameOptions = make_options(feature, FEATURES[feature], None, changes)
+    options: FrameOptions = make_options(feature, FEATURES[feature], options=None, changes=changes)
     return options
 
 

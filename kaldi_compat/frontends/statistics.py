@@ -131,9 +131,8 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
 def _parse_funasr(text: str, name: str) -> Statistics:
     """Parse FunASR's ``am.mvn``, which has a vector to add and a vector to multiply by.
 
-    The file has the text format of Kaldi's nnet1.
-
-    Raise FeatureError, which shows the file's ``name``, if a vector is missing or invalid.
+    The file has the text format of Kaldi's nnet1. Raise FeatureError, which shows the file's ``name``, if a vector is
+    missing or invalid.
     """
     vectors = []
     for tag in ("<AddShift>", "<Rescale>"):
@@ -145,7 +144,8 @@ def _parse_funasr(text: str, name: str) -> Statistics:
             raise FeatureError(
                 f"{name}: the vector of {tag} has a word that is not a number: correct the file"
             ) from None
-    return _make_statistics(vectors[0], vectors[1], name)
+    shift, scale = vectors
+    return _make_statistics(shift, scale, name)
 
 
 def _parse_json_statistics(content: bytes, name: str) -> Statistics:

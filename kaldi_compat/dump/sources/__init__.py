@@ -158,8 +158,8 @@ def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
 
 def compute_frame_shift(frontend: Any) -> float:
     """Return the frame shift of a front end in seconds: the feature's shift times the strides of stacking steps."""
-    strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
-               if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
+    strides = [step.options.stride for step in frontend.preset.steps if step.kind == "low_frame_rate"]
+    strides += [step.options.size for step in frontend.preset.steps if step.kind == "stack_frames"]
     return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))
 
 

@@ -127,7 +127,8 @@ class ModuleSource(ExtractorSource):
         values = {f"environment variable {name}": str(os.environ.get(name)) for name in variables}
         parts = {name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()
                  for name, value in values.items()}  # fmt: skip
-        return Digests(digest.parts | parts, {}, tuple(volatile), tuple(variables), self._name_files(digest.files))
+        files = self._name_files(digest.files)
+        return Digests(digest.parts | parts, volatile=tuple(volatile), variables=tuple(variables), files=files)
 
     def compute_digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan.
@@ -297,4 +298,4 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
             raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
     call = wrap_padded_function(compiled, device) if takes == PADDED else lambda audio, rates: compiled(audio)
     rate = int(rate or DEFAULT_RATE)
-    return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)
+    return Extractor(call, name, rate, shift, max_batch_seconds=float(max_seconds or 0), checks_rows=shift is not None)
