@@ -200,7 +200,7 @@ def compare(
         axes: three matplotlib axes; None for a new figure.
 
     Returns:
-        The three axes. The title of the third has the largest and the mean absolute difference.
+        The three axes. The title of the third axes has the largest and the mean absolute difference of finite values.
 
     Raises:
         FeatureError: the features are not matrices of the same shape, or ``options`` are not options of a spectral
@@ -230,10 +230,9 @@ def compare(
         difference = np.where(values_1 == values_2, 0.0, values_2.astype(np.float64) - values_1)
     errors = np.abs(difference[np.isfinite(difference)])
     largest, mean = (float(errors.max()), float(errors.mean())) if errors.size else (float("nan"), float("nan"))
-    num_not_finite = int(difference.size - errors.size)
-    title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}" + (
-        f", {num_not_finite} not finite" if num_not_finite else ""
-    )
+    title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}"
+    if nonfinite_count := int(difference.size - errors.size):
+        title += f", {nonfinite_count} not finite"
     show_features(
         difference, options, axes=axes[2], title=title, limits=(-(largest or 1.0), largest or 1.0), cmap="RdBu_r"
     )
@@ -317,8 +316,8 @@ def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[floa
 def _label_columns(axes: Axes, options: FrameOptions | None, num_columns: int) -> None:
     """Label the vertical axis of an image of features with ``num_columns`` columns.
 
-    The labels are mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms, numbers of
-    coefficients for other features, and numbers of columns without options.
+    The labels are mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms, indices of
+    coefficients for other features, and indices of columns without options.
     """
     if isinstance(options, FbankOptions):
         centers = compute_mel_banks(options).centers

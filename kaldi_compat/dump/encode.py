@@ -89,10 +89,10 @@ def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
     return PackedBlock(block.keys, data, objects)
 
 
-def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Make the archive entry of one object: its key, a space, and ``data``. ``keys`` is the key and a newline."""
+def _make_entry(key_line: bytes, data: bytes) -> PackedBlock:
+    """Make the archive entry of one object: its key, a space, and ``data``. ``key_line`` is the key and a newline."""
     # The object starts after the key and the space, which are as long as the key and the newline.
-    return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
+    return PackedBlock(key_line, np.frombuffer(key_line[:-1] + b" " + data, np.uint8), np.array([len(key_line)]))
 
 
 def _encode_object(codec_of_value: Codec[Any], value: Any) -> bytes:

@@ -111,7 +111,8 @@ class PitchComputer:
         rate, expected = wave.sample_frequency, self.options.sample_frequency
         if rate == expected:
             return np.asarray(wave.samples[0])
-        if not (self.may_downsample if rate > expected else self.may_upsample):
+        may_resample = self.may_downsample if rate > expected else self.may_upsample
+        if not may_resample:
             fault = f"the audio has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
             raise AudioError(f"{fault}: correct pitch.conf, or resample the audio")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)

@@ -357,7 +357,7 @@ def _find_batching(
     """
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
-    for first in (0, 1):
+    for first in (0, 1):  # Padding may affect only the shortest audio.
         if (difference := _describe_difference(model, audio[first:], rates[first:], single_outputs[first:])) is None:
             return PADDED, first
     # A different utterance of equal length shows if a batch without padding changes the outputs.

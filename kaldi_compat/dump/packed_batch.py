@@ -79,7 +79,7 @@ class PinnedMemory(RowMemory):
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return at least ``size`` bytes of new memory. ``tensor`` becomes this memory, or None if it is not pinned."""
-        memory = allocate_host_memory([-(-size // 2)], np.int16)
+        memory = allocate_host_memory([-(-size // 2)], np.int16)  # A sample has 2 bytes.
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
         return content

@@ -105,7 +105,9 @@ def make_plan(job: Job) -> DumpPlan:
     # Make at least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
     min_shards = max(job.options.nj, job.options.part[1], gpu_count)
-    shard_count = min(-(-count // max_utterances) if max_utterances else min_shards, count)
+    requested_count = -(-count // max_utterances) if max_utterances else min_shards
+    shard_count = min(requested_count, count)
+    # The first ``count % shard_count`` shards have one utterance more than the other shards.
     bounds = [i * (count // shard_count) + min(i, count % shard_count) for i in range(shard_count + 1)]
     offsets = [0, *accumulate(sum(line_sizes[first:end]) for first, end in pairwise(bounds))]
     shards = tuple(

@@ -89,7 +89,6 @@ def list_tasks(
     wav.scp, are failures. Lines of wav.scp that name files are yielded in groups, as ``Lines``.
 
     Args:
-        job, plan, shard: the job, its plan, and the shard of the plan to read.
         recordings: wav.scp if the list is ``segments``, and None if the list is wav.scp.
         get_line_count: function that returns the number of lines of wav.scp to read together next.
     """
@@ -143,9 +142,7 @@ def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
 class TaskReader:
     """Reads tasks and lines. Threads may share a reader.
 
-    Args:
-        options: options of the dump.
-        memory: function that returns the memory into which a thread reads wave files. None for ordinary memory.
+    ``memory`` is a function that returns the memory into which a thread reads wave files. None is for ordinary memory.
 
     Attributes:
         lines_at_once: number of lines to read together, which is adapted to the sizes of earlier files.

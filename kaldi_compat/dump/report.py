@@ -138,7 +138,7 @@ def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
     for reason, group in group_by_reason(failures):
         visible = group[: max(remaining_count, 1)]
         remaining_count -= len(visible)
-        count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
+        count = format_count(len(group), "utterance")
         groups.append(
             f"<details><summary><b>{count}</b>: {_escape(reason)} (first: {_escape(group[0][0])})</summary>"
             f"{draw_table(visible)}{_describe_rest(len(group) - len(visible))}</details>"

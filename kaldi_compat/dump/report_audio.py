@@ -36,7 +36,7 @@ class Inspection(NamedTuple):
 def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
     """Inspect the audio of a sample of the utterances, and stop after MAX_SECONDS seconds.
 
-    The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over the list.
+    The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over all utterances.
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
     failures separately. Commands are not run a second time. ``slowest`` of the result has up to ``slowest_count``
     utterances.

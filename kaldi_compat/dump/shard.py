@@ -145,9 +145,10 @@ class ShardRunner:
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
         """Yield the audio and failures of a shard in batches within the limits ``compute.window``, and read ahead."""
-        options, max_bytes = self.job.options, get_max_waiting_bytes(self.job.options)
+        options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
-        blocks = read_tasks_ahead(tasks, self.read, options.readers, options.window_utterances, read_clock, max_bytes)
+        blocks = read_tasks_ahead(tasks, self.read, threads=options.readers, max_files=options.window_utterances,
+                                  clock=read_clock, max_bytes=get_max_waiting_bytes(options))  # fmt: skip
         with contextlib.closing(blocks):
             # The sizes of the blocks depend on the speed of reading, which must not affect the batches of an extractor.
             utterances = (utterance for block in blocks for utterance in block.separate())

@@ -177,7 +177,7 @@ class PackedComputer(SpectralComputer):
         return collect_results
 
     def _compress_matrices(self, features: Tensor, row: Row) -> list[Any]:
-        """Start to compress the matrices that the device can compress. Return a list of ``CompressedMatrices``.
+        """Start to compress, in groups, the matrices that the device can compress. Return ``CompressedMatrices``.
 
         The ``members`` of a group are positions of utterances in the row. Without compression, the list is empty.
         """
@@ -256,13 +256,8 @@ def start_in_halves(
 ) -> list[Pending]:
     """Start a batch. If it does not fit into the device's memory, start its halves instead, down to single utterances.
 
-    Args:
-        start: function that starts to compute a batch.
-        batch: blocks of audio.
-        compute_one: function that computes a single utterance for which the memory of the device is too small.
-
-    Returns:
-        functions that wait for the results of the parts of the batch, in order.
+    ``start`` starts to compute a batch. ``compute_one`` computes a single utterance that needs more than the memory of
+    the device. Return functions that wait for the results of the parts of the batch, in order.
     """
     try:
         return [start(batch)]

@@ -37,7 +37,8 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes.
 
-    The samples of the result are int16. The sampling rate times ``factor`` is rounded to a whole number of hertz.
+    The result has int16 samples. Empty audio is returned unchanged. The sampling rate times ``factor`` is rounded to a
+    whole number of hertz.
     """
     rate = round(wave.sample_frequency)
     played_rate = round(rate * float(factor))

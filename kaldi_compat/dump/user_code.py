@@ -115,7 +115,8 @@ class _Process:
         for descriptor, copy in self.copies.items():
             if (identity := _get_identity(descriptor)) != _get_identity(copy):
                 os.dup2(copy, descriptor)
-                changes += [] if identity else [f"closed the standard stream {descriptor}"]
+                if identity is None:
+                    changes.append(f"closed the standard stream {descriptor}")
             os.close(copy)
         os.close(self.folder)
         for descriptor, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):

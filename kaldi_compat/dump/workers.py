@@ -183,11 +183,10 @@ class _Workers:
         shard_number = shard.number if shard else 0
         self.tries[shard_number] += 1
         if self.tries[shard_number] >= TRIES:
-            raise error or DumpError(
-                f"{TRIES} workers died while writing archive {shard_number}: the last worker {cause}"
-                if shard
-                else f"worker processes end before they start to write archives: the last worker {cause}"
-            )
+            fault = "worker processes end before they start to write archives"
+            if shard:
+                fault = f"{TRIES} workers died while writing archive {shard_number}"
+            raise error or DumpError(f"{fault}: the last worker {cause}")
         if shard:
             self.monitor.record_lost_archive(shard_number)
             self.waiting.appendleft(shard)
@@ -238,7 +237,7 @@ def refuse_start_in_worker(job: Job) -> None:
     This happens if a script starts a dump without ``if __name__ == '__main__'``.
     """
     if getattr(current_process(), "_inheriting", False):  # multiprocessing has no public name for this state.
-        remedy = ", or compute in this process with --nj=1" * (job.options.nj > 1)
+        remedy = ", or compute in this process with --nj=1" if job.options.nj > 1 else ""
         raise DumpError(
             "each worker process imports the main module, which starts a dump: put the call under "
             f"if __name__ == '__main__'{remedy}"

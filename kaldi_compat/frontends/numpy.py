@@ -88,12 +88,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> Frontend:
-        """Return the front end of a preset. For the arguments and errors, see :class:`Frontend`.
-
-        >>> from kaldi_compat.frontends.numpy import Frontend
-        >>> Frontend.from_preset("zipformer").dim
-        80
-        """
+        """Return the front end of a preset. For the arguments, the errors and an example, see :class:`Frontend`."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither)
 
     def __repr__(self) -> str:

@@ -187,14 +187,9 @@ def make_unknown_option_error(owner: str, options: type[Any], name: str) -> Opti
 
 
 def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that ``name`` probably means.
+    """Return the name of the option that ``name``, a misspelled option or an option of another library, may mean.
 
-    Args:
-        name: a misspelled option, or an option of another library.
-        options: maps the names of the options to their declarations.
-
-    Returns:
-        Name of the most similar option, or "" if no option is similar.
+    ``options`` maps the names of the options to their declarations. Return "" if no option is similar.
     """
     names = {alias: option for option, info in options.items() for alias in info.known_as}
     names.update({option: option for option in options})

@@ -30,9 +30,7 @@ def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
 def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
     """Return the signature of a function, with a parameter for each option in place of ``**changes``.
 
-    Args:
-        function: function or constructor that takes options by name.
-        options: dataclass of the options, which becomes the type of a parameter ``options``. None for no change.
+    ``options`` is the dataclass of the options, which becomes the type of a parameter ``options``. None for no change.
     """
     signature = inspect.signature(function)
     if options is None:

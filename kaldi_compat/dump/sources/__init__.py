@@ -180,7 +180,7 @@ def make_source_option(extractor: Any, name: str) -> dict[str, str]:
     """Return the option that selects ``extractor``, and its value, as a dictionary of one item.
 
     A string with a colon is a value of "module", and any other string of "preset". For an object, the value of "module"
-    is ":" followed by ``name`` or, if ``name`` is empty, by the object's own name.
+    is ":" followed by ``name`` or, if ``name`` is empty, by the name of the object or of its class.
     """
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}

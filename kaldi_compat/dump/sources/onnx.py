@@ -81,13 +81,18 @@ class OnnxSource(ExtractorSource):
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
                 raise AudioError("the audio is too short for a frame: remove the utterance")
-            results = zip(outputs, session.run(None, {inputs[0]: values[None]}), strict=True)
-            arrays = {name: _remove_batch_axis(name, value) for name, value in results}
+            results = session.run(None, {inputs[0]: values[None]})  # None requests all outputs.
+            named_results = zip(outputs, results, strict=True)
+            arrays = {name: _remove_batch_axis(name, value) for name, value in named_results}
             return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
-        rate = None if frontend else DEFAULT_RATE
-        return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE,
-                         own_rate=frontend.sampling_rate if frontend else None)  # fmt: skip
+        def call(audio: Sequence[Array], rates: Sequence[float]) -> list[Any]:
+            return list(map(compute, audio, rates))
+
+        if frontend is None:
+            return Extractor(call, self.job.feature, sample_rate=DEFAULT_RATE, batching=ALONE)
+        own_rate = frontend.sampling_rate
+        return Extractor(call, self.job.feature, sample_rate=None, batching=ALONE, own_rate=own_rate)
 
     def suggest_remedy(self, error: Exception) -> str:
         """Return advice about an input of the wrong shape, or "" for other errors."""
