@@ -204,7 +204,7 @@ def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
             work[name] = max(work.get(name, 0.0), value) if name.startswith("peak") else work.get(name, 0.0) + value
-    return Outcome(utterances, _count_utterances(job, plan), tuple(failures), seconds, work)
+    return Outcome(utterances, _count_utterances(job, plan), failures=tuple(failures), seconds=seconds, work=work)
 
 
 def _count_utterances(job: Job, plan: DumpPlan) -> int:

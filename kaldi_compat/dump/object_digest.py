@@ -131,7 +131,7 @@ def find_changed_values(old: ObjectDigest, new: ObjectDigest) -> dict[str, str]:
         the reason why each changed value cannot be compared, by path. The reason is "" for a number, a string, or a
         value that the calls have created, because these need not be compared.
     """
-    return _find_changes(old.root, new.root, True, {})
+    return _find_changes(old.root, new.root, is_user_object=True, cache={})
 
 
 def _find_changes(

@@ -249,7 +249,7 @@ class Layout:
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Return a shard's path in the log folder for "json" (manifest), "log", "utt2num_frames" or "utt2dur"."""
+        """Return the path of a shard's file "json" (manifest), "log", "utt2num_frames" or "utt2dur" in the log folder."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 

@@ -58,8 +58,9 @@ def check_speed_outputs(job: Job, speed_job: Job) -> None:
     """Raise :class:`ArkError` if ``speed_job`` (for ``--speed-dir``) or the report would replace inputs of ``job``."""
     layout = speed_job.layout
     written_paths = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
-    for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
-        written_paths += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
+    for folder, prefix in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
+        if folder.is_dir():
+            written_paths += [path for path in folder.iterdir() if path.name.startswith(prefix)]
     written_paths += [Path(job.options.report)] if job.options.report else []
     refuse_replacing(
         map(decode_file_name, written_paths), _iterate_inputs(job, read_confs(job)), every_line=not job.options.shard
@@ -150,7 +151,8 @@ def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> N
             raise OutputError(f"{folder}: the dump writes other files to {used_path}: rename the output {output}")
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is not a folder: move it out of the way")
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        paths_in_folder = sorted(folder.iterdir()) if folder.is_dir() else []
+        for path in paths_in_folder:
             if path.suffix != ".npy" or (path.is_dir() and not path.is_symlink()):
                 raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move it away")
 

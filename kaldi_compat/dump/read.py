@@ -283,11 +283,11 @@ def read_tasks_ahead(
     clock: Clock,
     max_bytes: int = MAX_WAITING_BYTES,
 ) -> Generator[AudioOrFailure]:
-    """Yield the results of the tasks in order, while threads already read the next tasks.
+    """Yield the audio and failures of the tasks in order, while threads already read the next tasks.
 
     At least ``threads`` tasks are read ahead. Further tasks are started while fewer than ``max_files`` files are read
     ahead, and while the audio would not exceed ``max_bytes`` if each task were as large as the largest task so far.
-    ``clock`` measures the calls of ``read``, which reads one task.
+    ``clock`` measures the calls of ``read``, which reads one task. Lines that it leaves unread form the next task.
     """
     largest_size = 1  # Size in bytes of the audio of the largest task so far.
     pending: deque[tuple[int, Future[ReadResult]]] = deque()

@@ -193,7 +193,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker with exit status ``code``, such as -9 for SIGKILL, or None."""
+    """Describe the unexpected end of a worker. ``code`` is its exit status, such as -9 for SIGKILL, or None."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:

@@ -87,8 +87,7 @@ class OptionsDocumentation:
 
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
         options = getattr(owner, "Options", owner)
-        # The dataclass decorator reads the docstring before it sets __match_args__. Listing the options would take
-        # time.
+        # The dataclass decorator reads the docstring before it sets __match_args__. It does not need the list.
         if self.text is None or "__match_args__" not in vars(options):
             return self.text
         from kaldi_compat.options.describe import format_documentation

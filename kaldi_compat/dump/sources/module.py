@@ -176,7 +176,7 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
     _search_working_directory()
     files: dict[str, Path] = {}
     folders: list[str] | None = None
-    for name in accumulate(module_name.split("."), "{}.{}".format):
+    for name in accumulate(module_name.split("."), "{}.{}".format):  # "a", "a.b" and "a.b.c" for "a.b.c".
         last_part = name.rpartition(".")[2]
         spec = _find_spec(last_part, folders) if last_part else None
         if spec is None:
