@@ -257,6 +257,7 @@ def _draw_image(
     ``step`` is the distance between columns in units of the vertical axis. ``limits`` are the values of the first and
     the last color. Times are in seconds with ``options``, otherwise in frames.
     """
+    low, high = limits
     return axes.imshow(
         np.ma.masked_invalid(values.T),
         origin="lower",
@@ -264,8 +265,8 @@ def _draw_image(
         interpolation="nearest",
         extent=(*_compute_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
         cmap=cmap,
-        vmin=limits[0],
-        vmax=limits[1],
+        vmin=low,
+        vmax=high,
     )
 
 

@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. With ``is_program``, a job with an extractor runs in a child."""
+    """Run a command line and return the exit status. If ``is_program``, a child process runs jobs with an extractor."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:

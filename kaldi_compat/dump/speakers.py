@@ -79,7 +79,7 @@ def _seek_before_key(file: IO[bytes], key: bytes) -> None:
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2
         file.seek(middle)
-        file.readline()
+        file.readline()  # Skip the end of a line.
         start = file.tell()
         line = file.readline()
         if line and _get_key(line) < key:

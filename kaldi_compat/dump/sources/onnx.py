@@ -91,8 +91,7 @@ class OnnxSource(ExtractorSource):
 
         if frontend is None:
             return Extractor(call, self.job.feature, sample_rate=DEFAULT_RATE, batching=ALONE)
-        own_rate = frontend.sampling_rate
-        return Extractor(call, self.job.feature, sample_rate=None, batching=ALONE, own_rate=own_rate)
+        return Extractor(call, self.job.feature, sample_rate=None, batching=ALONE, own_rate=frontend.sampling_rate)
 
     def suggest_remedy(self, error: Exception) -> str:
         """Return advice about an input of the wrong shape, or "" for other errors."""
@@ -119,7 +118,7 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 @functools.lru_cache(8)
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
-    """Return the names, relative to the folder of the model ``path``, of the external files with its tensors.
+    """Return the names of the external files that hold tensors of the model ``path``, relative to the model's folder.
 
     ``stamp`` is the stamp of the model, or None if the model is missing. The names are cached until the stamp changes.
 
