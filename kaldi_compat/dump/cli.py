@@ -173,10 +173,10 @@ def end_at_once() -> NoReturn:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers of SIGINT, SIGTERM and SIGHUP. The first ends the job cleanly, the second the process at once.
+    """Install handlers of SIGINT, SIGTERM and SIGHUP. The first signal ends the job cleanly.
 
-    The first signal starts ``deadline``, and raises :class:`Interrupted` in the main thread. Signals that the process
-    ignores remain ignored. Outside of the main thread, do nothing, because Python installs handlers only there.
+    It starts ``deadline``, and raises :class:`Interrupted` in the main thread. The second signal ends the process at
+    once. Ignored signals remain ignored. Outside of the main thread, do nothing, because Python allows no handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         return

@@ -90,7 +90,7 @@ class Utterances:
         return replace(self, index=self.index + utterances.start, block=block)
 
     def halve(self) -> list[Self]:
-        """Split the utterances into two parts. For an odd number, the second part is longer."""
+        """Split the utterances into two parts. For an odd number of utterances, the second part is longer."""
         return self.split([0, len(self) // 2, len(self)])
 
     def separate(self) -> list[Self]:

@@ -142,7 +142,7 @@ def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
 class TaskReader:
     """Reads tasks and lines. Threads may share a reader.
 
-    ``memory`` is a function that returns the memory into which a thread reads wave files. None is for ordinary memory.
+    ``memory`` returns the memory into which a thread reads wave files. None stands for ordinary memory.
 
     Attributes:
         lines_at_once: number of lines to read together, which is adapted to the sizes of earlier files.

@@ -177,7 +177,7 @@ class PackedComputer(SpectralComputer):
         return collect_results
 
     def _compress_matrices(self, features: Tensor, row: Row) -> list[Any]:
-        """Start to compress, in groups, the matrices that the device can compress. Return ``CompressedMatrices``.
+        """Start to compress the matrices that the device can compress. Return a ``CompressedMatrices`` for each group.
 
         The ``members`` of a group are positions of utterances in the row. Without compression, the list is empty.
         """

@@ -154,7 +154,7 @@ class _Workers:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: ``error``, if no worker is left; or if no other worker uses the GPU, and none has lost it before.
+            DumpError: ``error``, if no worker is left, or if no other worker uses the GPU and no worker has lost it.
         """
         _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):

@@ -30,7 +30,7 @@ def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
 def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
     """Return the signature of a function, with a parameter for each option in place of ``**changes``.
 
-    ``options`` is the dataclass of the options, which becomes the type of a parameter ``options``. None for no change.
+    ``options`` is the dataclass of the options, and becomes the type of a parameter ``options``. None changes nothing.
     """
     signature = inspect.signature(function)
     if options is None:

@@ -137,7 +137,7 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
-    """Return the names of the external files that hold tensors of a model, whose own file has the ``content``."""
+    """Return the names of the external files that hold tensors of a model. ``content`` is the model's own file."""
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:
