@@ -130,7 +130,7 @@ class ShardRunner:
     def _compute_results(
         self, shard: Shard, read_clock: Clock, compute_clock: Clock
     ) -> Iterator[Sequence[FeaturesOrFailure]]:
-        """Yield the results of each batch in the order of utterances. Start the next batch before waiting for a batch."""
+        """Yield the results of each batch in the order of utterances. Start the next batch before waiting for one."""
         pending_batches: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._read_batches(shard, read_clock):
             with compute_clock.measure():
