@@ -147,7 +147,7 @@ STAGES = (
     (Computer, "_prepare_part", "rates, VTLN factors"),
     (Computer, "_start_batch", "launching kernels, fetching"),
     (spectral_gpu, "_make_results", "joining results"),
-    (ArchiveWriter, "add_entry", "script files, lengths"),
+    (ArchiveWriter, "add_block", "script files, lengths"),
     (files.WholeFile, "write", "writing"),
     (zlib, "crc32", "CRC of what is written, and of what is read back"),
     (write._Verification, "_read_up_to", "reading back"),

@@ -162,7 +162,7 @@ class ArrayFeature(AudioFeature):
         return ArrayStream(self)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
-        """Compute the features of checked audio. If it has lengths, return the features and the numbers of frames."""
+        """Compute features (frames, dim) or (B, frames, dim). With lengths, also return the numbers of frames, (B,)."""
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         features, counts = compute_row_features(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
         return features if counts is None else (features, counts)

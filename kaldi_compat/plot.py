@@ -71,7 +71,8 @@ def show_features(
     target: Axes = _prepare_axes(axes, title)
     values, frame_options = _convert_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(target, values, frame_options, 1.0, colors, _find_range(values) if limits is None else limits)
+    color_limits = _find_range(values) if limits is None else limits
+    image = _draw_image(target, values, frame_options, step=1.0, cmap=colors, limits=color_limits)
     target.set_xlabel("frame" if frame_options is None else "time in seconds")
     _label_columns(target, frame_options, values.shape[1])
     if colorbar:
@@ -199,7 +200,7 @@ def compare(
         axes: three matplotlib axes; None for a new figure.
 
     Returns:
-        The three axes. The title of the third has the largest and the mean absolute difference.
+        The three axes. The title of the third axes has the largest and the mean absolute difference of finite values.
 
     Raises:
         FeatureError: the features are not matrices of the same shape, or ``options`` are not options of a spectral
@@ -229,10 +230,9 @@ def compare(
         difference = np.where(values_1 == values_2, 0.0, values_2.astype(np.float64) - values_1)
     errors = np.abs(difference[np.isfinite(difference)])
     largest, mean = (float(errors.max()), float(errors.mean())) if errors.size else (float("nan"), float("nan"))
-    num_not_finite = int(difference.size - errors.size)
-    title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}" + (
-        f", {num_not_finite} not finite" if num_not_finite else ""
-    )
+    title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}"
+    if nonfinite_count := int(difference.size - errors.size):
+        title += f", {nonfinite_count} not finite"
     show_features(
         difference, options, axes=axes[2], title=title, limits=(-(largest or 1.0), largest or 1.0), cmap="RdBu_r"
     )
@@ -250,13 +250,14 @@ def _prepare_axes(axes: Axes | None, title: str) -> Any:
 
 
 def _draw_image(
-    axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
+    axes: Any, values: Floats, options: FrameOptions | None, *, step: float, cmap: Any, limits: tuple[float, float]
 ) -> Any:
     """Draw a matrix (frames, columns) as an image over time, and return the image.
 
     ``step`` is the distance between columns in units of the vertical axis. ``limits`` are the values of the first and
     the last color. Times are in seconds with ``options``, otherwise in frames.
     """
+    low, high = limits
     return axes.imshow(
         np.ma.masked_invalid(values.T),
         origin="lower",
@@ -264,8 +265,8 @@ def _draw_image(
         interpolation="nearest",
         extent=(*_compute_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
         cmap=cmap,
-        vmin=limits[0],
-        vmax=limits[1],
+        vmin=low,
+        vmax=high,
     )
 
 
@@ -316,8 +317,8 @@ def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[floa
 def _label_columns(axes: Axes, options: FrameOptions | None, num_columns: int) -> None:
     """Label the vertical axis of an image of features with ``num_columns`` columns.
 
-    The labels are mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms, numbers of
-    coefficients for other features, and numbers of columns without options.
+    The labels are mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms, indices of
+    coefficients for other features, and indices of columns without options.
     """
     if isinstance(options, FbankOptions):
         centers = compute_mel_banks(options).centers
@@ -350,5 +351,5 @@ def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None
     """
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
-    _draw_image(axes, values, options, step, "magma", (low, high))
+    _draw_image(axes, values, options, step=step, cmap="magma", limits=(low, high))
     axes.set_ylim(0, min(1000.0, options.sample_frequency / 2))

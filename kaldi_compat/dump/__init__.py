@@ -53,6 +53,7 @@ def dump(
     Raises:
         DumpError: an input is missing or invalid, an output cannot be written, another dump uses the same directories,
             the extractor cannot be called, or more utterances fail than ``max_failures`` allows.
+        ArkError: an output would replace an input, or a killed job has left the data directory half changed.
         OptionError: an option is unknown or has an invalid value.
 
     >>> import tempfile, numpy as np, io_ark, kaldi_compat

@@ -140,7 +140,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
         expected = " ".join([*feature_argument, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {actual} given: {HELP}")
-    feature, *paths = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
+    feature, *paths = [get_extractor_name(options), *line.arguments] if options.source else line.arguments
     for url in filter(is_url, (*paths, options.speed_dir)):
         raise UsageError(f"{url} is a URL, but a dump needs local folders: name a local folder")
     overridden_flags = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
@@ -261,7 +261,7 @@ def list_programs() -> dict[str, Any]:
     }
 
 
-def summarize_usage(text: str) -> str:
+def get_first_sentence(text: str) -> str:
     """Return the first sentence of ``text``, the help of a program. The periods of "e.g." do not end a sentence."""
     description = " ".join(text.split("Usage:")[0].split())
     return re.split(r"(?<=[.])(?<!e[.]g[.]) ", description)[0]
@@ -270,4 +270,4 @@ def summarize_usage(text: str) -> str:
 def format_program_list() -> str:
     """Format a line for each program that replaces one of Kaldi's: its name, and the first sentence of its help."""
     # The column of names fits the longest name, compute-and-process-kaldi-pitch-feats.
-    return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())
+    return "\n".join(f"{name:38} {get_first_sentence(program.text)}" for name, program in list_programs().items())

@@ -100,13 +100,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. With ``is_program``, supervise an extractor in a child process."""
+    """Run a command line and return the exit status. If ``is_program``, a child process runs jobs with an extractor."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
     if isinstance(job, str):
-        return run_printing_command(lambda: print(job) or 0)
+        return run_printing_command(lambda: print(job) or 0)  # The text of a command such as info.
     if is_program and (source := make_source(job)) and hasattr(os, "fork"):
         return supervise_job(lambda: _run_job(job), source.label, _say)
     return _run_job(job)
@@ -154,11 +154,11 @@ class Deadline:
             call()
 
     def start(self) -> None:
-        """Start the time limit. The function is called after ``seconds``, unless :meth:`cancel` is called before."""
+        """Start the time limit, after which the thread runs ``call`` unless :meth:`cancel` is called before."""
         os.write(self._writing_end, b".")
 
     def cancel(self) -> None:
-        """Cancel the call of the function, and end the thread."""
+        """Keep the thread from running ``call``, and end the thread."""
         self._canceled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing_end)
@@ -173,10 +173,10 @@ def end_at_once() -> NoReturn:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers of SIGINT, SIGTERM and SIGHUP. The first signal ends the job cleanly, the second at once.
+    """Install handlers of SIGINT, SIGTERM and SIGHUP. The first signal ends the job cleanly.
 
-    The first signal starts ``deadline``, and raises :class:`Interrupted` in the main thread. Signals that the process
-    ignores remain ignored. Outside of the main thread, do nothing, because Python installs handlers only there.
+    It starts ``deadline``, and raises :class:`Interrupted` in the main thread. The second signal ends the process at
+    once. Ignored signals remain ignored. Outside of the main thread, do nothing, because Python allows no handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -195,14 +195,14 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print "kaldi-compat: " and a message to standard error, and return ``status``. A closed stream is ignored."""
+    """Print "kaldi-compat: " and a message to standard error if it is open, and return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spell_options.get()(message))}", file=sys.stderr, flush=True)
     return status
 
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
-    """Run the job of the public function :func:`kaldi_compat.dump.dump`, which describes arguments and errors."""
+    """Implement :func:`kaldi_compat.dump.dump`, whose docstring describes the arguments and errors."""
     if not {"help", "version"}.isdisjoint(map(normalize, options)):  # These options print text, and start no job.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
         raise OptionError(f"help and version are not options of a call from Python: {advice}")
@@ -211,13 +211,14 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
     is_feature_or_missing = not is_object and extractor in ("", *FEATURES)
-    source = {} if is_feature_or_missing else make_source_option(extractor, name)  # One option with its value.
-    conflict = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
-    require(source.keys().isdisjoint(options), conflict)
+    own_option = {} if is_feature_or_missing else make_source_option(extractor, name)
+    own_name = next(iter(own_option), "")  # Name of the option that selects the extractor, such as "module".
+    conflict = f"{own_name}=... and the extractor {extractor!r} exclude each other: pass only one of them"
+    require(own_name not in options, conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
-              for key, value in (source | options).items()}  # fmt: skip
+              for key, value in (own_option | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
-    feature = [extractor] if extractor and not source else []
+    feature = [extractor] if extractor and not own_option else []
     with spell_options_as_keywords(), COMMANDS.allow_commands():
         if not extractor and options.keys().isdisjoint(SOURCES):
             for key in options:  # The user may have misspelled the option that names the extractor.
@@ -235,13 +236,13 @@ _spell_options: ContextVar[Callable[[str], str]] = ContextVar("_spell_options", 
 def spell_as_keywords(message: str) -> str:
     """Replace flags in a message with keywords: ``--resume`` with ``resume=True``, ``--seed=3`` with ``seed=3``."""
 
-    def spell_flag(flag: re.Match[str]) -> str:
+    def spell_flag(match: re.Match[str]) -> str:
         """Return the keyword for a flag: ``seed=`` for ``--seed=``, or ``resume=True`` for ``--resume``."""
-        name, equals_sign = flag.groups()  # The second string is "" if no value follows.
+        name, equals_sign = match.groups()  # The second string is "" if no value follows.
         is_switch = isinstance(getattr(OWN_FLAGS.get(name), "default", ""), bool) and not equals_sign
         return name.replace("-", "_") + ("=True" if is_switch else equals_sign)
 
-    message = message.replace(": --help lists", ": kaldi-compat dump --help lists")
+    message = message.replace(": --help lists", ": kaldi-compat dump --help lists")  # No keyword prints the help.
     return re.sub(r"(?<![\w-])--(?!help\b)([a-z][a-z0-9-]*)(=?)", spell_flag, message)
 
 
@@ -267,6 +268,7 @@ def run_dump(job: Job) -> Outcome:
     Raises:
         DumpError: an input or the plan to resume is invalid, an output cannot be written, another dump uses the same
             directories, too many utterances fail, or an output in the format of ``--format`` is incomplete.
+        ArkError: an output would replace an input, or a killed job has left the data directory half changed.
         OptionError: a configuration file or the command line has an invalid option.
     """
     confs = _check_job(job)  # Invalid options and inputs are refused before any file is changed.
@@ -293,15 +295,17 @@ def run_dump(job: Job) -> Outcome:
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
         monitor = _write_missing_archives(job, plan, shards)
         counts = list_complete_archives(job, plan)
-        if lost := [shard.number for shard in shards if shard.number not in counts]:
+        if incomplete_shards := [shard.number for shard in shards if shard.number not in counts]:
             raise DumpError(
-                f"archive {lost[0]} is not complete: check whether another dump into {job.layout.archives} is running, "
-                "then create the missing archives with --resume"
+                f"archive {incomplete_shards[0]} is not complete: check whether another dump into "
+                f"{job.layout.archives} is running, then create the missing archives with --resume"
             )
         if remaining_count := len(plan.shards) - len(counts):
-            failed_shards = [shard.number for shard in shards if counts[shard.number][2]]
+            failure_counts = {number: failures for number, (_, _, failures) in counts.items()}
+            failed_shards = [shard.number for shard in shards if failure_counts[shard.number]]
             _announce_end_of_part(job, remaining_count, failed_shards)
-            return Outcome(sum(count - failed for count, _, failed in counts.values()), 0, (), 0.0, {})
+            utterances = sum(count - failures for count, _, failures in counts.values())
+            return Outcome(utterances, wanted=0, failures=(), seconds=0.0, work={})
         InputWatch(job, plan.settings, stamps).check()
         outcome = finalize_dump(job, plan)
         print_summary(job, outcome, monitor)
@@ -315,7 +319,7 @@ def run_dump(job: Job) -> Outcome:
 
 
 def _check_job(job: Job) -> dict[str, str]:
-    """Check the options, input files, devices and report of a job. Return the texts of configuration files by name."""
+    """Refuse a job with invalid options, inputs or devices. Return the texts of its configuration files by name."""
     check_system()
     refuse_start_in_worker(job)
     check_inputs(job)
@@ -358,7 +362,7 @@ def _announce_confs(job: Job) -> None:
 
 
 def _announce_end_of_part(job: Job, remaining_count: int, failed_shards: list[int]) -> None:
-    """Print that this part is done, the number of archives that other parts must write, and the logs with failures.
+    """Print that this part is done, how many archives other parts must write, and the first log with failures.
 
     ``failed_shards`` has the numbers of this part's shards in which utterances failed.
     """
@@ -473,7 +477,7 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 
 
 def read_resumed_plan(job: Job) -> DumpPlan:
-    """Read the plan to resume, and write it again if the options of this run change it.
+    """Read the plan to resume, and write it again if this run changes it. Raise PlanError for an unusable plan.
 
     With ``--retry-failed``, delete the manifests of this part's archives in which utterances failed, so that this run
     creates these archives again.

@@ -49,7 +49,7 @@ class CommandGroup:
         self._ended = False
 
     def spawn(self, command: str, name: str) -> tuple[int, int]:
-        """Start a shell command with empty input. Return its process id, and a descriptor for reading its output.
+        """Start a shell command with empty input. Return its process ID, and a descriptor for reading its output.
 
         If the command cannot be started, raise :class:`PipeError`. ``name`` stands for the command in the message.
         """
@@ -107,7 +107,7 @@ COMMANDS = CommandGroup()
 
 
 def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: int, no_stderr: bool = False) -> int:
-    """Start a shell command in a process group (0 is a new group), and return the id of its process.
+    """Start a shell command in a process group (0 for a new group), and return its process ID.
 
     ``stdin`` and ``stdout`` are descriptors or names of files. With ``no_stderr``, standard error is discarded.
     """
@@ -206,36 +206,36 @@ class _TimedOutput:
         return count
 
 
-def _wait_for_command(process: int, deadline: float | None) -> int | None:
+def _wait_for_command(process_id: int, deadline: float | None) -> int | None:
     """Wait for a command, and return its exit status, or the negative number of the signal that ended the command.
 
     At ``deadline`` (``time.monotonic``; None for no limit), kill the command and its descendants, and return None.
     """
     if deadline is None:
-        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        return os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])
     while True:
-        ended_process, status = os.waitpid(process, os.WNOHANG)
+        ended_process, status = os.waitpid(process_id, os.WNOHANG)
         if ended_process:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() >= deadline:
             break
         time.sleep(SECONDS_BETWEEN_LOOKS)
-    for pid in [*_list_descendants(process), process]:
+    for pid in [*_list_descendants(process_id), process_id]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-    os.waitpid(process, 0)
+    os.waitpid(process_id, 0)
     return None
 
 
-def _list_descendants(process: int) -> list[int]:
-    """Return the ids of all descendants of a process. Without /proc, as on macOS, the list is empty."""
+def _list_descendants(process_id: int) -> list[int]:
+    """Return the process IDs of all descendants of a process. Without /proc, as on macOS, the list is empty."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name of the program, in parentheses, may contain spaces. The state and the parent's id follow it.
             parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
             children[parent].append(int(entry.parent.name))
-    descendants = children[process]
+    descendants = children[process_id]
     for child in descendants:  # The loop also visits the processes that it appends.
         descendants += children[child]
     return descendants

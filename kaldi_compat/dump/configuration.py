@@ -77,9 +77,9 @@ def read_confs(job: Job) -> dict[str, str]:
         except OSError as error:
             raise DumpError(f"{path}: {error.strerror}; check the name of the configuration file") from None
     main_text = texts[job.main_conf]
-    in_file = parse_values(job, job.main_conf, main_text)
+    values = parse_values(job, job.main_conf, main_text)
     overrides = parse_config("\n".join(job.overrides), "the command line", get_conf_flags(job.main_conf))
-    lines = [f"--{flag.name}={format_value(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
+    lines = [f"--{flag.name}={format_value(value)}\n" for flag, value in overrides if values.get(flag.name) != value]
     separator = "" if not main_text or main_text.endswith("\n") or not lines else "\n"
     texts[job.main_conf] = main_text + separator + "".join(lines)
     return texts
@@ -92,7 +92,7 @@ def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
 
 
 def compare_values(job: Job, conf: str, old_text: str, new_text: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Return the old and new values of flags that differ between two texts of ``conf``. Unset flags have defaults."""
+    """Return (old value, new value), by name, of the flags that differ between two texts of the file ``conf``."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (old_text, new_text))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from io_ark.text import format_count
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, format_error
 from kaldi_compat.dump.options import CPU
 
@@ -41,12 +42,12 @@ def parse_devices(text: str) -> list[str]:
         raise DumpError(f"--device={text}: PyTorch {torch.__version__} was built without CUDA: {advice}")
     if not numbers or max(numbers) >= gpu_count:
         advice = f"use --device=cpu, or numbers from 0 to {gpu_count - 1}" if gpu_count else "use --device=cpu"
-        raise DumpError(f"--device={text}: PyTorch sees {gpu_count} GPU{'s' * (gpu_count != 1)} here: {advice}")
+        raise DumpError(f"--device={text}: PyTorch sees {format_count(gpu_count, 'GPU')} here: {advice}")
     return [f"cuda:{number}" for number in numbers]
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU the current device, and limit the number of its cached cuFFT plans. Do nothing for the CPU.
+    """Make a GPU the current device, and limit its memory and its cached cuFFT plans. Do nothing for the CPU.
 
     ``max_memory`` is the GPU memory in GiB that this process may use, or 0 for no limit.
     """

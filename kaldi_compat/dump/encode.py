@@ -34,7 +34,7 @@ class Encoder:
         self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Encode features as one block if possible, else utterance by utterance. Return encoded features unchanged."""
+        """Encode features as one block if possible, otherwise one by one. Return encoded features unchanged."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
@@ -47,7 +47,7 @@ class Encoder:
         return [self._encode_single_matrix(features)]
 
     def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Encode a block of vectors or of matrices of codes, or a single vector of int32, without compression."""
+        """Encode float32 vectors, matrices of integers stored as float32, or a single int32 vector, uncompressed."""
         if block.values.dtype == np.int32:
             packed = _make_entry(block.keys, _encode_object(self.integer_codec, features.value))
         else:
@@ -89,10 +89,10 @@ def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
     return PackedBlock(block.keys, data, objects)
 
 
-def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Make the archive entry of one object: its key, a space, and ``data``. ``keys`` is the key and a newline."""
+def _make_entry(key_line: bytes, data: bytes) -> PackedBlock:
+    """Make the archive entry of one object: its key, a space, and ``data``. ``key_line`` is the key and a newline."""
     # The object starts after the key and the space, which are as long as the key and the newline.
-    return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
+    return PackedBlock(key_line, np.frombuffer(key_line[:-1] + b" " + data, np.uint8), np.array([len(key_line)]))
 
 
 def _encode_object(codec_of_value: Codec[Any], value: Any) -> bytes:

@@ -90,7 +90,7 @@ class Utterances:
         return replace(self, index=self.index + utterances.start, block=block)
 
     def halve(self) -> list[Self]:
-        """Split the utterances into two parts. For an odd number of utterances, the second part has one more."""
+        """Split the utterances into two parts. For an odd number of utterances, the second part is longer."""
         return self.split([0, len(self) // 2, len(self)])
 
     def separate(self) -> list[Self]:
@@ -119,7 +119,7 @@ class Audio(Utterances):
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Make the audio of the utterance ``key``, which has the position ``index`` in the archive's list.
+        """Make the audio of the utterance ``key``, which has the position ``index`` in the archive's utterance list.
 
         ``place`` is the place of the samples if they are in memory from which a device can copy, and otherwise None.
         """

@@ -39,7 +39,7 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start the spectral features of a batch, and compute its pitch. Return a function that returns all results."""
+        """Start the spectral features and compute the pitch of a batch. Return a function that returns the results."""
         finish_spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert finish_spectral is not None
@@ -61,7 +61,7 @@ class DeviceComputer:
     def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
         """Append the pitch columns of an utterance to its spectral features. Drop the extra rows of the longer matrix.
 
-        Return a failure if one of them is a failure or has no rows, or the lengths differ by more than the tolerance.
+        Return a failure if an argument is a failure or has no rows, or if the lengths differ by over ``tolerance``.
         """
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
@@ -111,7 +111,8 @@ class PitchComputer:
         rate, expected = wave.sample_frequency, self.options.sample_frequency
         if rate == expected:
             return np.asarray(wave.samples[0])
-        if not (self.may_downsample if rate > expected else self.may_upsample):
+        may_resample = self.may_downsample if rate > expected else self.may_upsample
+        if not may_resample:
             fault = f"the audio has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
             raise AudioError(f"{fault}: correct pitch.conf, or resample the audio")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)

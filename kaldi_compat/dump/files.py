@@ -33,7 +33,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)  # The disk is full, or the quota of the us
 
 
 def encode_name(name: str) -> bytes:
-    """Encode a name with the bytes that it had in the file from which it was read."""
+    """Encode a name or a text as UTF-8. Surrogate escapes become the bytes from which they were decoded."""
     return name.encode("utf-8", "surrogateescape")
 
 

@@ -98,7 +98,7 @@ def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int]) -> None:
-    """Create the directory of the archives. If it has a folder ``storage``, link the archives of the shards into it."""
+    """Create the directory of the archives. If it contains ``storage``, link the archives of the shards there."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
@@ -136,7 +136,7 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
     A repeated call writes the same files again.
 
     Raises:
-        DumpError: an archive is not complete.
+        DumpError: an archive is not complete, or a file cannot be written.
     """
     end_fork()  # A fork of this process in the user's code must not write the files.
     layout, trial = job.layout, plan.trial
@@ -204,7 +204,7 @@ def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
             work[name] = max(work.get(name, 0.0), value) if name.startswith("peak") else work.get(name, 0.0) + value
-    return Outcome(utterances, _count_utterances(job, plan), tuple(failures), seconds, work)
+    return Outcome(utterances, _count_utterances(job, plan), failures=tuple(failures), seconds=seconds, work=work)
 
 
 def _count_utterances(job: Job, plan: DumpPlan) -> int:
@@ -270,9 +270,9 @@ def convert_output(layout: Layout, output: str, format_name: str) -> str:
     """
     from io_ark.cli.ark import main
 
-    source, path = layout.data / f"{output}.scp", get_converted_path(layout, output, format_name)
+    script, path = layout.data / f"{output}.scp", get_converted_path(layout, output, format_name)
     target = f"{path}/" if FORMATS[format_name].endswith("/") else str(path)
-    status = main(["convert", str(source), target]) if source.stat().st_size else 0
+    status = main(["convert", str(script), target]) if script.stat().st_size else 0
     if status == INTERRUPTED_STATUS:
         raise KeyboardInterrupt
     return target if status else ""
@@ -288,7 +288,7 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
 
 
 def _join_files(sources: Sequence[Path], target: Path) -> None:
-    """Join the contents of the files ``sources`` in the file ``target``."""
+    """Write the contents of the files ``sources``, one after another, to the file ``target``."""
     with open_whole_file(target) as out:
         for source in sources:
             for chunk in read_in_chunks(source):
@@ -306,7 +306,8 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     def sum_speakers() -> Iterator[tuple[str, Doubles]]:
         """Yield the statistics of each speaker, and note the speakers whose statistics are not finite."""
         for speaker, sums in sum_by_speaker(job, output, add_frames):
-            nonfinite_speakers.extend([] if np.isfinite(sums).all() else [speaker])
+            if not np.isfinite(sums).all():
+                nonfinite_speakers.append(speaker)
             yield speaker, sums
 
     if BY_SPEAKER in job.options.cmvn_levels:
@@ -324,9 +325,9 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
 
 
 def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
-    """Return the CMVN statistics ``total`` (2, dim + 1) plus features (frames, dim), added frame by frame as in Kaldi.
+    """Accumulate features (frames, dim), frame by frame as in Kaldi, onto the CMVN statistics ``total`` (2, dim + 1).
 
-    ``total`` and the result are None while no frame has been added.
+    ``total`` is None before the first frame. Return the new statistics, or None if there is still no frame.
     """
     if not len(features):
         return total

@@ -44,7 +44,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that determine an extractor's results, by names such as ``--onnx``. Features have none."""
+    """Return the files of the extractor and of ``--kmeans`` that determine its results, by names like ``--onnx``."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
@@ -53,14 +53,14 @@ def list_extractor_paths(job: Job) -> dict[str, Path]:
 def _find_table_file(rspecifier: str) -> Path | None:
     """Return the file from which a table is read, or None if the table comes from a command or another source."""
     try:
-        source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
+        location = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
     except ArkError:  # An empty rspecifier has no file. The reader of the table reports an invalid rspecifier.
         return None
-    return Path(source.path) if source.kind == "file" else None
+    return Path(location.path) if location.kind == "file" else None
 
 
 def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
-    """Return the stamp of each input file, by name, or None if it is missing. Call this before the files are read."""
+    """Return the stamps of the input files, by name, before they are read. The stamp of a missing file is None."""
     return {name: get_stamp(path) for name, path in list_input_paths(job, confs).items()}
 
 
@@ -88,7 +88,8 @@ class InputWatch:
             stamp = get_stamp(path)
             if name in self._stamps and stamp == self._stamps[name]:
                 continue
-            if (compute_digest(path) if stamp else None) != self._digests.get(name):
+            digest = compute_digest(path) if stamp else None
+            if digest != self._digests.get(name):
                 raise PlanError(
                     f"{path} changed while it was being used: restore the old file and resume with --resume, or start "
                     "again without --resume"

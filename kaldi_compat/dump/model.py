@@ -116,7 +116,7 @@ class DeviceExtractor:
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
-        """Return the outputs of each utterance by name. Audio has arrays (T,) from -1 to 1, and rates are in Hz."""
+        """Return each utterance's outputs by name, for ``audio`` (T,) from -1 to 1 with sampling ``rates`` in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard_user_code(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
@@ -147,7 +147,7 @@ class DeviceExtractor:
     def _convert_output(self, output: Any) -> dict[str, Any]:
         """Convert an utterance's output, an array or a dictionary, to arrays by name, and reduce them if requested.
 
-        The name of a single array is the default name of its kind. Raise ValueError for an empty dictionary.
+        The name of a single array is the default name of its kind. Raise ValueError for an invalid or missing output.
         """
         values = output if isinstance(output, dict) else {"": output}
         if not values:
@@ -158,8 +158,8 @@ class DeviceExtractor:
     def _reduce_matrix(self, value: Array) -> Array:
         """Return the mean row of a float matrix with ``--pool``, or the labels of its rows with ``--kmeans``.
 
-        Return any other value unchanged. Raise ValueError if the matrix is empty or its number of columns is not that
-        of the centroids.
+        Return any other value unchanged. Raise ValueError if the matrix is empty, or has more or fewer columns than the
+        centroids.
         """
         if value.ndim == 2 and value.dtype == np.float32 and (self.options.pool or self.centroids is not None):
             self.has_reduced = True
@@ -218,16 +218,16 @@ _trial_extractors: dict[Any, DeviceExtractor] = {}
 
 
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
-    """Open an extractor, and call it with noise to find out the kinds of its outputs and the effect of padding.
+    """Open an extractor, and call it with noise to find out its outputs, frame shift, batching and digests.
 
     The processes of the job share ``cores`` cores, or ``OMP_NUM_THREADS`` cores if this number is smaller. The first
     :class:`ExtractorComputer` of this process reuses the opened extractor.
 
     Returns:
-        the results, and lines about the extractor for the user.
+        the trial, and lines about the extractor for the user.
 
     Raises:
-        DumpError: the extractor cannot be opened or called, or its outputs are invalid.
+        DumpError: the extractor cannot be opened or called, its outputs are invalid, or an option does not apply to it.
     """
     _trial_extractors.clear()
     thread_limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]
@@ -279,7 +279,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 def _compute_single_outputs(
     model: DeviceExtractor, audio: list[Array], rate: int
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
-    """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
+    """Call the model with single utterances. Return their arrays, and each output's kind and number of columns.
 
     ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, the list of arrays starts
     with the second audio. A DumpError, an error for longer audio, and an error of a broken GPU are raised.
@@ -357,7 +357,7 @@ def _find_batching(
     """
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
-    for first in (0, 1):
+    for first in (0, 1):  # Padding may affect only the shortest audio.
         if (difference := _describe_difference(model, audio[first:], rates[first:], single_outputs[first:])) is None:
             return PADDED, first
     # A different utterance of equal length shows if a batch without padding changes the outputs.
@@ -538,7 +538,7 @@ class ExtractorComputer:
     def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
         """Prepare an utterance for the extractor. Raise ValueError for empty audio. Warn about several channels.
 
-        Count audio whose sampling rate differs from the extractor's, because it is resampled here or by the extractor.
+        Count audio with a sampling rate that the extractor does not take. It is resampled here or by the extractor.
         """
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
@@ -629,7 +629,7 @@ class ExtractorComputer:
                 raise ValueError(f"{fault} {expected:.0f}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
-        """Yield the features of each output of an utterance. Convert codes to float32, in which archives store them."""
+        """Yield the features of each output of an utterance. Convert matrices of integers to float32 for archives."""
         for name, (kind, _) in self.trial.outputs.items():
             value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
             yield Features(audio.index, create_block([audio.key], [value]), audio.get_durations(), name=name)

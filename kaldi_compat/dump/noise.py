@@ -76,7 +76,7 @@ class UtteranceNoise(KaldiRandom):
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
         self.frame_count = 0  # Number of frames whose seeds have been returned.
-        super().__init__(self.state & RAND_MAX)  # The low 31 bits are a seed for draws other than those of frames.
+        super().__init__(self.state & RAND_MAX)  # The low 31 bits are a seed for all draws except frame seeds.
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the seeds (``rand_r()`` states) of the next ``count`` frames of the utterance: int32 (count,)."""

@@ -131,7 +131,7 @@ def find_changed_values(old: ObjectDigest, new: ObjectDigest) -> dict[str, str]:
         the reason why each changed value cannot be compared, by path. The reason is "" for a number, a string, or a
         value that the calls have created, because these need not be compared.
     """
-    return _find_changes(old.root, new.root, True, {})
+    return _find_changes(old.root, new.root, is_user_object=True, cache={})
 
 
 def _find_changes(
@@ -209,7 +209,8 @@ class _Walk:
         """Report an object that is not compared, and return its node. With ``is_content``, report only its content."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
-        self.result.filled.update([path] if is_content else [])
+        if is_content:
+            self.result.filled.add(path)
         return Node(_hash("opaque", name), has_content=True)
 
     def _digest_new_value(self, value: Any, path: str) -> Node:
@@ -242,16 +243,16 @@ class _Walk:
         if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)):
             return Node(digest)
         has_arrays = self.is_module(value) or any(node.has_arrays for _, node in nodes)
+        is_filled = not isinstance(value, CONTAINERS) or bool(len(value))
+        module_name = value.__name__ if label == "module" else _get_module_name(value)
         children_by_name = dict(nodes)
         return Node(
             digest,
             label=f"{label} {_get_name(type(value))}",
             children=children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
-            is_user_object=None
-            if type(value) in CONTAINERS
-            else is_user_module(value.__name__ if label == "module" else _get_module_name(value)),
+            is_user_object=None if type(value) in CONTAINERS else is_user_module(module_name),
             has_arrays=has_arrays,
-            has_content=has_arrays if label in _CODE else not isinstance(value, CONTAINERS) or bool(len(value)),
+            has_content=has_arrays if label in _CODE else is_filled,
         )
 
     def _may_have_attributes(self, value: Any) -> bool:
@@ -261,7 +262,7 @@ class _Walk:
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value that refers to other values only by extra attributes. Otherwise return None."""
+        """Return the node of an array, tensor or constant, without its extra attributes, or None for other values."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]
@@ -416,7 +417,7 @@ def _get_name(value: Any) -> str:
 def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
     """List the content of a container. The result has the form of :meth:`_Walk.list_children`.
 
-    A set of plain values, and more than :data:`MAX_SINGLE_VALUES` plain values, become one value to save time.
+    A set of plain values, and any container of over :data:`MAX_SINGLE_VALUES` plain values, form one value for speed.
     """
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
@@ -426,8 +427,8 @@ def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
             return kind, [("", sorted(repr(tuple(map(_normalize_plain, pair))) for pair in value.items()))], True
         return kind, sorted(((_get_key_name(key), item) for key, item in value.items()), key=itemgetter(0)), True
     is_ordered = not isinstance(value, set | frozenset)
-    is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
-    if not is_single and all(type(item) in PLAIN for item in value):
+    is_short_list = is_ordered and len(value) <= MAX_SINGLE_VALUES
+    if not is_short_list and all(type(item) in PLAIN for item in value):
         content = [_normalize_plain(item) for item in value]
         return kind, [("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
     return kind, [(str(number), item) for number, item in enumerate(value)], is_ordered
@@ -467,7 +468,7 @@ def _list_slots(kind: type) -> list[str]:
 def _list_class_children(kind: type) -> Iterator[Child]:
     """Yield the name and value of each attribute that a class and its bases define in the user's code.
 
-    Leave out internal attributes. Also yield the names of the other bases, and a metaclass of the user's code.
+    Leave out internal attributes. Also yield the names of bases in libraries, and a metaclass of the user's code.
     """
     for base in kind.__mro__:
         if not is_user_module(base.__module__):

@@ -249,7 +249,7 @@ class Layout:
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Return the path of a shard's "json" (manifest), "log", "utt2num_frames" or "utt2dur" in the log folder."""
+        """Return the path in the log folder of a shard's "json" (manifest), "log", "utt2num_frames" or "utt2dur"."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 

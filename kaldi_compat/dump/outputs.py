@@ -42,6 +42,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     written_paths += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(decode_file_name, written_paths))
     confs = plan.settings["confs"]
+    # A copy of a configuration file that already has the text is not written again, so it may also be an input.
     unchanged_paths = {
         path for name, text in select_copied_confs(confs).items() if has_text(path := get_conf_path(job, name), text)
     }
@@ -57,8 +58,9 @@ def check_speed_outputs(job: Job, speed_job: Job) -> None:
     """Raise :class:`ArkError` if ``speed_job`` (for ``--speed-dir``) or the report would replace inputs of ``job``."""
     layout = speed_job.layout
     written_paths = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
-    for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
-        written_paths += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
+    for folder, prefix in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
+        if folder.is_dir():
+            written_paths += [path for path in folder.iterdir() if path.name.startswith(prefix)]
     written_paths += [Path(job.options.report)] if job.options.report else []
     refuse_replacing(
         map(decode_file_name, written_paths), _iterate_inputs(job, read_confs(job)), every_line=not job.options.shard
@@ -101,8 +103,8 @@ def get_conf_path(job: Job, name: str) -> Path:
 
     It is ``<data>/conf/<name>``, or a file in the log folder if the job reads ``<data>/conf/<name>`` itself.
     """
-    path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
-    if source is not None and path.exists() and source.exists() and path.samefile(source):
+    path, read_path = job.layout.data / CONF / name, job.conf_paths.get(name)
+    if read_path is not None and path.exists() and read_path.exists() and path.samefile(read_path):
         return job.layout.log / f"{job.layout.log_stem}.{name}"
     return path
 
@@ -118,7 +120,7 @@ def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
 
 
 def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
-    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and the inputs of ``speed`` commands."""
+    """Yield the inputs of a dump: ``wav.scp`` as an rspecifier, other files, and inputs of sox's speed commands."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
     yield from map(decode_file_name, list_input_paths(job, confs).values())
@@ -126,7 +128,8 @@ def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspeci
     with open(script, "rb") as lines:  # For commands that change the speed, the dump reads the file itself.
         for line in lines:
             if b" speed " in line:
-                file, factor = split_speed(os.fsdecode(b"".join(line.split(None, 1)[1:]).strip()))
+                rxfilename = os.fsdecode(b"".join(line.split(None, 1)[1:]).strip())
+                file, factor = split_speed(rxfilename)
                 if factor is not None:
                     yield file
 
@@ -148,7 +151,8 @@ def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> N
             raise OutputError(f"{folder}: the dump writes other files to {used_path}: rename the output {output}")
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is not a folder: move it out of the way")
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        paths_in_folder = sorted(folder.iterdir()) if folder.is_dir() else []
+        for path in paths_in_folder:
             if path.suffix != ".npy" or (path.is_dir() and not path.is_symlink()):
                 raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move it away")
 

@@ -79,7 +79,7 @@ class PinnedMemory(RowMemory):
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return at least ``size`` bytes of new memory. ``tensor`` becomes this memory, or None if it is not pinned."""
-        memory = allocate_host_memory([-(-size // 2)], np.int16)
+        memory = allocate_host_memory([-(-size // 2)], np.int16)  # A sample has 2 bytes.
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
         return content
@@ -136,11 +136,11 @@ def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: boo
 def _find_runs(
     part: Part, place: OnGrid, part_first: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
-    """Yield runs of utterances on a grid in pinned memory: the first index, the index after the last, and the place.
+    """Yield (index of the first utterance, end index, place) for each run of utterances on a grid in pinned memory.
 
     Indices refer to the batch, in which the first utterance of the part has the index ``part_first``. ``place`` is the
     place of the part's samples. ``spans`` (utterances of the batch,) has the number of samples that each utterance
-    needs. ``on_grid`` (utterances of the part - 1,) is True for an utterance that shares a grid with the next one.
+    needs. ``on_grid`` (utterances of the part - 1,) is True if an utterance shares a grid with the next utterance.
     Short runs are left out, because copying them on the host takes less time than starting a copy to the GPU.
     """
     starts = part.starts.tolist()

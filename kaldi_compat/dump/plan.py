@@ -56,7 +56,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class DumpPlan:
-    """The archives to be written."""
+    """The archives to be written, and the settings that determine their bytes."""
 
     listing: str  # Name of the list of utterances in the data directory: wav.scp or segments.
     # Everything that determines the bytes of the archives: the version, the decisive options, the digests of the input
@@ -88,7 +88,7 @@ class DumpPlan:
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Make the plan of a job before its trial. Split the list of utterances as ``utils/split_scp.pl`` does.
+    """Make the plan of a job, without trial results. Split the list of utterances as ``utils/split_scp.pl`` does.
 
     Raises:
         DumpError: the list is empty or has an invalid line, or an input file, a directory or a GPU cannot be used.
@@ -105,7 +105,9 @@ def make_plan(job: Job) -> DumpPlan:
     # Make at least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
     min_shards = max(job.options.nj, job.options.part[1], gpu_count)
-    shard_count = min(-(-count // max_utterances) if max_utterances else min_shards, count)
+    requested_count = -(-count // max_utterances) if max_utterances else min_shards
+    shard_count = min(requested_count, count)
+    # The first ``count % shard_count`` shards have one utterance more than the other shards.
     bounds = [i * (count // shard_count) + min(i, count % shard_count) for i in range(shard_count + 1)]
     offsets = [0, *accumulate(sum(line_sizes[first:end]) for first, end in pairwise(bounds))]
     shards = tuple(
@@ -120,7 +122,7 @@ def get_listing(job: Job) -> str:
 
 
 def check_directory_paths(layout: Layout) -> None:
-    """Raise :class:`DumpError` if the path of a directory has a newline or "|", which a script file cannot name."""
+    """Raise :class:`DumpError` if a directory's path has a newline or "|", because script files would be misread."""
     for directory in (layout.data, layout.log, layout.archives):
         for character, name in ("\n", "newline"), ("|", "'|'"):
             if character in str(directory.absolute()):
@@ -134,8 +136,8 @@ def check_inputs(job: Job) -> None:
     """Raise an error if an input file of a job is missing, or if a directory of the job cannot be used.
 
     Raises:
-        DumpError: a file is missing or is not a file, the data directory is a file, or the path of a directory has a
-            newline or a "|".
+        DumpError: a file is missing or is not a file, the data directory is a file, the path of a directory has a
+            newline or a "|", or an ONNX model is invalid.
         DataDirError: a killed job has left the data directory half changed.
     """
     check_directory_paths(job.layout)
@@ -200,8 +202,8 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
-        a dictionary of the changed options and files that determine the bytes of the archives, by name. The value is
-        True if the change can turn failures into features, but cannot change existing features.
+        a dictionary from the name of each changed option or file that determines the bytes of the archives to True if
+        the change can turn failures into features but cannot change existing features, and otherwise to False.
     """
     new, old = collect_settings(job, plan.trial.files), plan.settings
     changes = {name: False for name in ("feature", "program") if old[name] != new[name]}
@@ -235,15 +237,11 @@ def _can_only_add_features(name: str, old: Any, new: Any) -> bool:
 def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[int]) -> DumpPlan:
     """Return the plan to resume: ``plan``, with the settings of the job if they have changed.
 
-    Args:
-        plan: plan of the earlier run.
-        job: the job that resumes the plan.
-        path: file of the plan, for messages.
-        failed_shards: numbers of the archives in which utterances failed.
+    ``path`` is the file of the plan, for messages. ``failed_shards`` has the numbers of archives with failures.
 
     Raises:
         PlanError: archives would have to be created again because of changed settings, which is allowed only for
-            archives with failures and with ``--retry-failed``; or the extractor cannot be compared with the plan's.
+            archives with failures and with ``--retry-failed``; or the extractor cannot be compared with the plan.
     """
     if plan.trial.opaque and not job.options.trust_extractor:
         raise PlanError(

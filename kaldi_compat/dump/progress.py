@@ -15,7 +15,7 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.write import Counts, Manifest
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_BETWEEN_SAMPLES = 0.5
+SECONDS_BETWEEN_POINTS = 0.5
 SECONDS_BEFORE_ESTIMATE = 5.0
 SHARE_BEFORE_ESTIMATE = 0.01
 HOUR = 3600.0
@@ -43,8 +43,8 @@ class Monitor:
         self._counts = dict(done or {})
         self._initial_totals = self.totals
         self._last_line_time = self.start
-        # Time since the start of this run, and audio computed since then, both in seconds, for the chart of the speed.
-        self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
+        # Time since the start of this run, and audio computed since then, both in seconds, for the speed chart.
+        self.speed_points: list[tuple[float, float]] = [(0.0, 0.0)]
         self._bar = _make_bar(self.total, self.totals[0], self.stream)
 
     @property
@@ -89,8 +89,8 @@ class Monitor:
             DumpError: more utterances of the job have failed than ``max_failures`` allows.
         """
         self._counts[shard] = (utterances, seconds, failures)
-        if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
-            self.samples.append((self.elapsed, self._count_seconds()))
+        if self.elapsed - self.speed_points[-1][0] >= SECONDS_BETWEEN_POINTS:
+            self.speed_points.append((self.elapsed, self._count_seconds()))
         self._show_progress()
         if 0 <= self.max_failures < (failed_count := self.totals[2]):
             raise DumpError(
@@ -116,9 +116,9 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Record a last sample if audio was computed since the previous one. Print the last line, or close the bar."""
-        if self._count_seconds() > self.samples[-1][1]:
-            self.samples.append((self.elapsed, self._count_seconds()))
+        """Record a speed point if audio was computed after the last point. Print the last line, or close the bar."""
+        if self._count_seconds() > self.speed_points[-1][1]:
+            self.speed_points.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
             self._print_progress()
         else:

@@ -70,10 +70,10 @@ def check_cluster(address: str) -> None:
 
 
 def make_paths_absolute(job: Job) -> Job:
-    """Return ``job`` with absolute paths of directories and configuration files, for workers in other folders."""
+    """Make the paths of a job's directories and configuration files absolute, because workers run in other folders."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
-    paths = job.conf_paths
-    conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
+    paths = {name: os.path.abspath(path) for name, path in job.conf_paths.items() if path}
+    conf, pitch, process = (paths.get(name, "") for name in names)
     options = replace(job.options, conf=conf, pitch_conf=pitch, pitch_postprocess_conf=process)
     absolute_layout = Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives)
     return replace(job, layout=absolute_layout, options=options)

@@ -81,7 +81,7 @@ ReadResult = list[Audio | Failure | Lines]
 
 
 def list_tasks(
-    job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
+    job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, get_line_count: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
     """Yield the tasks that read the utterances of a shard, in the order of its list (wav.scp or segments).
 
@@ -89,13 +89,12 @@ def list_tasks(
     wav.scp, are failures. Lines of wav.scp that name files are yielded in groups, as ``Lines``.
 
     Args:
-        job, plan, shard: the shard, and the job and plan to which it belongs.
         recordings: wav.scp if the list is ``segments``, and None if the list is wav.scp.
-        lines_at_once: function that returns the number of lines of wav.scp to read together next.
+        get_line_count: function that returns the number of lines of wav.scp to read together next.
     """
     lines = read_shard_lines(plan, shard, job.layout.data)
     if recordings is None:
-        yield from _iterate_script_tasks(lines, lines_at_once)
+        yield from _iterate_script_tasks(lines, get_line_count)
         return
     segments = (_parse_segment(index, line) for index, line in enumerate(lines))
     for recording, group in itertools.groupby(segments, lambda item: getattr(item[1], "recording", None)):
@@ -112,10 +111,10 @@ def list_tasks(
             yield Task(rxfilename, tuple(utterances))
 
 
-def _iterate_script_tasks(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
-    """Yield a task for each line of wav.scp with a command, and other lines in groups of up to ``lines_at_once()``."""
+def _iterate_script_tasks(lines: Iterable[bytes], get_line_count: Callable[[], int]) -> Iterator[Task | Lines]:
+    """Yield a task for each line of wav.scp with a command, and other lines in groups of up to ``get_line_count()``."""
     index, lines = 0, iter(lines)
-    while chunk := list(itertools.islice(lines, lines_at_once())):
+    while chunk := list(itertools.islice(lines, get_line_count())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
             group_lines = list(group)
             if is_command:  # A command takes long, so each one is a separate task for a thread.
@@ -143,9 +142,7 @@ def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
 class TaskReader:
     """Reads tasks and lines. Threads may share a reader.
 
-    Args:
-        options: options of the dump.
-        memory: function that returns the memory into which a thread reads wave files. None for ordinary memory.
+    ``memory`` returns the memory into which a thread reads wave files. None stands for ordinary memory.
 
     Attributes:
         lines_at_once: number of lines to read together, which is adapted to the sizes of earlier files.
@@ -169,23 +166,24 @@ class TaskReader:
 
     def _read_lines(self, lines: Lines) -> ReadResult:
         """Read lines until a block is full. Return the audio, failures and unread lines. Adapt ``lines_at_once``."""
-        entries: ReadResult = []
+        results: ReadResult = []
         line_count = size = 0
         while line_count < len(lines) and size < self._bytes_at_once:
             audio = self._load_block(lines.lines, line_count)
             if audio is not None:
-                entries.append(Audio(lines.index + line_count, audio, self._find_place(audio)))
+                results.append(Audio(lines.index + line_count, audio, self._find_place(audio)))
                 line_count, size = line_count + len(audio), size + audio.samples.nbytes
                 continue
-            entries_of_line = read_task(lines.make_task(line_count), self.options)
-            entries += entries_of_line
-            line_count, size = line_count + 1, size + sum(entry.nbytes for entry in entries_of_line)
+            line_results = read_task(lines.make_task(line_count), self.options)
+            results += line_results
+            line_count, size = line_count + 1, size + sum(result.nbytes for result in line_results)
         if line_count < len(lines):
             self.lines_at_once = line_count
-            return [*entries, Lines(lines.index + line_count, lines.lines[line_count:])]
+            return [*results, Lines(lines.index + line_count, lines.lines[line_count:])]
+        # Read twice as many lines next time if they would still fit into a block.
         if 2 * size <= self._bytes_at_once and len(lines) >= self.lines_at_once:
             self.lines_at_once = min(2 * len(lines), MAX_LINES)
-        return entries
+        return results
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
         """Return a block of one or more lines from index ``first`` on, or None if line ``first`` must be read alone."""
@@ -221,7 +219,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of ``segment``, or for None of the whole recording. Return a failure for an invalid segment."""
+    """Return the audio of a segment, or of the recording if ``segment`` is None. Return a failure if it is invalid."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -285,11 +283,11 @@ def read_tasks_ahead(
     clock: Clock,
     max_bytes: int = MAX_WAITING_BYTES,
 ) -> Generator[AudioOrFailure]:
-    """Yield the results of the tasks in order, while threads already read the next tasks.
+    """Yield the audio and failures of the tasks in order, while threads already read the next tasks.
 
     At least ``threads`` tasks are read ahead. Further tasks are started while fewer than ``max_files`` files are read
     ahead, and while the audio would not exceed ``max_bytes`` if each task were as large as the largest task so far.
-    ``clock`` measures the calls of ``read``, which reads one task.
+    ``clock`` measures the calls of ``read``, which reads one task. Lines that it leaves unread form the next task.
     """
     largest_size = 1  # Size in bytes of the audio of the largest task so far.
     pending: deque[tuple[int, Future[ReadResult]]] = deque()
@@ -317,8 +315,8 @@ def read_tasks_ahead(
             if result and isinstance(unread := result[-1], Lines):
                 pending.appendleft((len(unread), pool.submit(measure_read, unread)))
                 file_count += len(unread)
-            entries = [entry for entry in result if not isinstance(entry, Lines)]
-            largest_size = max(largest_size, sum(entry.nbytes for entry in entries))
-            yield from entries
+            blocks = [block for block in result if not isinstance(block, Lines)]
+            largest_size = max(largest_size, sum(block.nbytes for block in blocks))
+            yield from blocks
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

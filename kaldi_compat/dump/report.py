@@ -97,8 +97,8 @@ def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) 
     yield from _draw_audio_sections(job)
     stages = [(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write")]
     yield "Busy time of each stage, summed over all archives", draw_bars(stages, "s")
-    if len(monitor.samples) > 2:
-        times, seconds = np.array(monitor.samples).T
+    if len(monitor.speed_points) > 2:
+        times, seconds = np.array(monitor.speed_points).T
         speeds = np.diff(seconds) / np.maximum(np.diff(times), 1e-9)
         yield "Throughput", draw_curve(times[1:], [("", speeds)], ("seconds of this run", "times real time"))
     durations = np.fromiter((seconds for _, seconds in _read_durations(job, plan)), np.float32)
@@ -138,7 +138,7 @@ def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
     for reason, group in group_by_reason(failures):
         visible = group[: max(remaining_count, 1)]
         remaining_count -= len(visible)
-        count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
+        count = format_count(len(group), "utterance")
         groups.append(
             f"<details><summary><b>{count}</b>: {_escape(reason)} (first: {_escape(group[0][0])})</summary>"
             f"{draw_table(visible)}{_describe_rest(len(group) - len(visible))}</details>"
@@ -181,14 +181,15 @@ def draw_figures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield figures of up to MAX_FIGURES arrays, evenly spread over the list. Empty matrices have no figure.
+    """Yield figures of up to MAX_FIGURES arrays, evenly spread over the output. Empty matrices have no figure.
 
-    If an array cannot be read, end with an error message. ``shift`` is the frame shift in seconds; 0 if unknown.
+    If an array cannot be read, yield the error and end. ``shift`` is the frame shift in seconds; 0 if unknown.
     """
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
-        for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_FIGURES, len(keys))).astype(int)]:
+        positions = np.linspace(0, len(keys) - 1, min(MAX_FIGURES, len(keys))).astype(int)
+        for key in (keys[position] for position in positions):
             array = np.asarray(features[key])
             if array.ndim == 1:
                 chart = draw_curve(np.arange(len(array)), [("", array)], ("index", f"value of {output}"))

@@ -34,15 +34,12 @@ class Inspection(NamedTuple):
 
 
 def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
-    """Inspect the audio of a sample of the utterances. Start no further utterance after MAX_SECONDS seconds.
+    """Inspect the audio of a sample of the utterances, and stop after MAX_SECONDS seconds.
 
-    The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over the list.
+    The sample has 5% of the utterances, but at least 20 (or all) and at most 200, spread evenly over all utterances.
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
-    failures separately. Commands are not run a second time.
-
-    Args:
-        job: the finished job, whose data directory has the audio.
-        slowest_count: maximum number of utterances in ``slowest`` of the result.
+    failures separately. Commands are not run a second time. ``slowest`` of the result has up to ``slowest_count``
+    utterances.
     """
     try:
         waves = _open_waves(job)
@@ -82,7 +79,7 @@ def _open_waves(job: Job) -> Mapping[str, Any]:
 
 
 def describe_anomalies(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
-    """Return a description of each anomaly, such as clipping, in the samples (channels, samples) of an utterance."""
+    """Return a description of each anomaly, such as clipping, in the int16 samples (channels, T) of an utterance."""
     if not samples.size:
         return ["empty"]
     peak = max(abs(int(samples.min())), abs(int(samples.max())))

@@ -112,12 +112,12 @@ def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str
 def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
     """Return an HTML table of ``rows`` (name, value): each row shows the name, a bar, and the value with ``unit``."""
     largest = max((value for _, value in rows), default=0.0) or 1.0
-    cells = "".join(
-        f'<tr><td>{html.escape(name)}</td><td class="wide">'
-        f'<div class="bar" style="width:{100 * value / largest:.1f}%"></div></td>'
-        f'<td class="number">{value:.{1 if value >= 1 else 3}f} {html.escape(unit)}</td></tr>'
-        for name, value in rows
-    )
+    cells = ""
+    for name, value in rows:
+        number = f"{value:.1f}" if value >= 1 else f"{value:.3f}"
+        bar = f'<div class="bar" style="width:{100 * value / largest:.1f}%"></div>'
+        cells += f'<tr><td>{html.escape(name)}</td><td class="wide">{bar}</td>'
+        cells += f'<td class="number">{number} {html.escape(unit)}</td></tr>'
     return f"<table>{cells}</table>"
 
 

@@ -36,17 +36,13 @@ STDERR = 2
 # Maximum number of computed batches that wait to be encoded and written. The limit bounds the memory.
 MAX_WAITING_BATCHES = 4
 # Function that reports the progress of an archive: numbers of utterances, seconds of audio, and failures so far.
-Report = Callable[[int, float, int], None]
+ProgressReporter = Callable[[int, float, int], None]
 
 
 class ShardRunner:
-    """Writes archives of a plan. The features are computed on one device.
+    """Writes archives of a plan. Computes the features on ``device``: "cpu", or a GPU such as "cuda:0".
 
-    Args:
-        job: the job.
-        plan: plan of the job.
-        device: "cpu" or the name of a GPU, such as "cuda:0".
-        owns_process: True to write standard error of the process to the log file of the current archive.
+    With ``owns_process``, standard error of this process is written to the log file of the current archive.
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:
@@ -65,11 +61,11 @@ class ShardRunner:
         self.encode = Encoder(job.options, self.trial)
         self.recordings = Script.open(str(job.layout.data / SCRIPT)) if plan.listing == SEGMENTS else None
 
-    def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
+    def __call__(self, shard: Shard, report_progress: ProgressReporter = lambda *counts: None) -> Manifest:
         """Write the archives of a shard, one for each output, and return the manifest.
 
-        After each batch, call ``report`` with the shard's number of utterances so far, including failures, the seconds
-        of audio with features, and the number of failures.
+        After each batch, call ``report_progress`` with the shard's number of utterances so far, including failures, the
+        seconds of audio with features, and the number of failures.
 
         Raises:
             OutputError: an archive cannot be written, or reads back with other bytes.
@@ -80,7 +76,7 @@ class ShardRunner:
             writer: ArchiveWriter | None = None
             try:
                 writer = ArchiveWriter(self.job.layout, shard.number, self.trial)
-                return self._make_archives(shard, writer, report)
+                return self._make_archives(shard, writer, report_progress)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, EXPECTED):
                     logger.exception("archive %d", shard.number)
@@ -92,8 +88,8 @@ class ShardRunner:
                     self.inputs.check()  # A changed input explains the error better than its message.
                 raise
 
-    def _make_archives(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
-        """Write a shard, and return its manifest. Raise DumpError if the list has fewer utterances than the plan."""
+    def _make_archives(self, shard: Shard, writer: ArchiveWriter, report_progress: ProgressReporter) -> Manifest:
+        """Write the archives of a shard with ``writer``. For the errors and the result, see :meth:`__call__`."""
         read_clock, compute_clock, write_clock = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failure_count = 0, 0.0, 0
@@ -110,7 +106,7 @@ class ShardRunner:
                 while len(pending_writes) > MAX_WAITING_BATCHES:
                     pending_writes.popleft().result()
                 pending_writes.append(writing_thread.submit(self._write_results, writer, results, write_clock))
-                report(count, seconds, failure_count)
+                report_progress(count, seconds, failure_count)
             for pending_write in pending_writes:
                 pending_write.result()
         if writer.processed_count != shard.count:
@@ -127,18 +123,20 @@ class ShardRunner:
         """Encode and write the results of a batch. Add the time to ``clock``."""
         with clock.measure():
             for result in results:
-                for encoded in [result] if isinstance(result, Failure) else self.encode(result):
-                    writer.add_entry(encoded)
+                blocks = [result] if isinstance(result, Failure) else self.encode(result)
+                for block in blocks:
+                    writer.add_block(block)
 
     def _compute_results(
         self, shard: Shard, read_clock: Clock, compute_clock: Clock
     ) -> Iterator[Sequence[FeaturesOrFailure]]:
-        """Yield the results of each batch in the list's order. Start a batch before waiting for the previous one."""
+        """Yield the results of each batch in the order of utterances. Start the next batch before waiting for one."""
         pending_batches: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._read_batches(shard, read_clock):
             with compute_clock.measure():
-                audio = [entry for entry in batch if isinstance(entry, Audio)]
-                failures = [entry for entry in batch if isinstance(entry, Failure)]
+                audio = [block for block in batch if isinstance(block, Audio)]
+                failures = [block for block in batch if isinstance(block, Failure)]
+                # Without audio, ``list`` returns the empty list of results.
                 pending_batches.append((failures, self.compute.submit(audio) if audio else list))
             if len(pending_batches) > 1:
                 yield _finish_batch(pending_batches.popleft(), compute_clock)
@@ -147,38 +145,38 @@ class ShardRunner:
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
         """Yield the audio and failures of a shard in batches within the limits ``compute.window``, and read ahead."""
-        options, max_bytes = self.job.options, get_max_waiting_bytes(self.job.options)
+        options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
-        blocks = read_tasks_ahead(tasks, self.read, options.readers, options.window_utterances, read_clock, max_bytes)
+        blocks = read_tasks_ahead(tasks, self.read, threads=options.readers, max_files=options.window_utterances,
+                                  clock=read_clock, max_bytes=get_max_waiting_bytes(options))  # fmt: skip
         with contextlib.closing(blocks):
             # The sizes of the blocks depend on the speed of reading, which must not affect the batches of an extractor.
-            entries = (utterance for block in blocks for utterance in block.separate()) if self.job.source else blocks
-            yield from group_entries(entries, *self.compute.window)
+            utterances = (utterance for block in blocks for utterance in block.separate())
+            yield from group_blocks(utterances if self.job.source else blocks, *self.compute.window)
 
 
-def group_entries(
-    entries: Iterable[AudioOrFailure], max_utterances: int, max_seconds: float
+def group_blocks(
+    blocks: Iterable[AudioOrFailure], max_utterances: int, max_seconds: float
 ) -> Iterator[list[AudioOrFailure]]:
-    """Group consecutive entries into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
+    """Group consecutive blocks into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
 
-    An entry has one or more utterances, and is not split. An entry that exceeds a limit forms a batch by itself.
+    A block has one or more utterances, and is not split. A block that exceeds a limit forms a batch by itself.
     """
     batch: list[AudioOrFailure] = []
     utterances, seconds = 0, 0.0
-    for entry in entries:
-        count, entry_seconds = len(entry), entry.seconds
-        if batch and (utterances + count > max_utterances or seconds + entry_seconds > max_seconds):
+    for block in blocks:
+        if batch and (utterances + len(block) > max_utterances or seconds + block.seconds > max_seconds):
             yield batch
             batch, utterances, seconds = [], 0, 0.0
-        batch.append(entry)
-        utterances += count
-        seconds += entry_seconds
+        batch.append(block)
+        utterances += len(block)
+        seconds += block.seconds
     if batch:
         yield batch
 
 
 def _finish_batch(batch: tuple[list[Failure], Pending], compute_clock: Clock) -> list[FeaturesOrFailure]:
-    """Return the results of ``batch`` (failures of reading, pending results), in the order of the list."""
+    """Return the results of ``batch`` (failures of reading, pending results), in the order of the utterances."""
     failures, pending = batch
     with compute_clock.measure():
         return sorted([*failures, *pending()], key=attrgetter("index"))
@@ -202,8 +200,8 @@ class _QuietHandler(logging.FileHandler):
 def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     """Write the log messages of the ``with`` block, and with ``takes_stderr`` also its standard error, to a file.
 
-    An old file is deleted. Without messages, no file is created. In the block, commands that end with programs of this
-    package run in this process.
+    An old file is deleted. Without messages, no file is created. Errors of writing are ignored. In the block, commands
+    that end with programs of this package run in this process.
     """
     with contextlib.suppress(OSError):
         path.unlink()
@@ -212,14 +210,14 @@ def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     handlers = [handler, make_command_handler()]
     # Records of commands that run in this process are left to the second handler, which writes to standard error.
     handler.addFilter(lambda record: not handlers[1].filter(record))
-    for logger, log_handler in product(LOGGERS, handlers):
-        logger.addHandler(log_handler)
+    for package_logger, log_handler in product(LOGGERS, handlers):
+        package_logger.addHandler(log_handler)
     try:
         with redirect_stderr(path) if takes_stderr else contextlib.nullcontext(), run_commands_in_process():
             yield
     finally:
-        for logger, log_handler in product(LOGGERS, handlers):
-            logger.removeHandler(log_handler)
+        for package_logger, log_handler in product(LOGGERS, handlers):
+            package_logger.removeHandler(log_handler)
         with contextlib.suppress(OSError):
             handler.close()
 

@@ -56,20 +56,20 @@ def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         return {}
     with open(path, "rb") as file:
         _seek_before_key(file, min(requested_keys))
-        values = dict(_find_matches(file, requested_keys, max(requested_keys)))
+        values = dict(_find_matches(file, requested_keys, last_key=max(requested_keys)))
         if len(values) < len(requested_keys):
             file.seek(0)
-            values = dict(_find_matches(file, requested_keys))
+            values = dict(_find_matches(file, requested_keys, last_key=None))
     return values
 
 
-def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each line whose key is in ``keys``. Stop at a key above ``last`` unless it is None."""
+def _find_matches(lines: Iterable[bytes], keys: set[bytes], last_key: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the key and value of each line whose key is in ``keys``. Stop after ``last_key`` if it is not None."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
         if key in keys:
             yield key, b"".join(value).strip()
-        elif last is not None and key > last:
+        elif last_key is not None and key > last_key:
             return
 
 
@@ -79,7 +79,7 @@ def _seek_before_key(file: IO[bytes], key: bytes) -> None:
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2
         file.seek(middle)
-        file.readline()
+        file.readline()  # Skip the end of a line.
         start = file.tell()
         line = file.readline()
         if line and _get_key(line) < key:

@@ -36,12 +36,9 @@ Pending = Callable[[], Sequence[FeaturesOrFailure]]
 
 
 class SpectralComputer:
-    """Computes spectral features like Kaldi's compute-*-feats programs.
+    """Computes spectral features on ``device``, such as "cpu" or "cuda:0", like Kaldi's compute-*-feats programs.
 
-    Args:
-        job: the job, which names the feature and its options.
-        plan: plan of the job, with the texts of the configuration files.
-        device: "cpu" or the name of a GPU, such as "cuda:0".
+    The job names the feature, and the plan has the texts of the configuration files.
 
     Attributes:
         memory: function that returns the memory into which wave files are read. None for ordinary memory.

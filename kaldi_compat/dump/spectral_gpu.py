@@ -70,7 +70,7 @@ class PackedComputer(SpectralComputer):
         return join_pending(parts)
 
     def take_figures(self) -> dict[str, float]:
-        """Return counts since the previous call, such as of halved batches, and the peak GPU memory in bytes."""
+        """Return, by name, counts of events since the previous call, and the peak GPU memory in bytes if known."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.measure_peak_memory()) is not None:
@@ -85,7 +85,7 @@ class PackedComputer(SpectralComputer):
         return result
 
     def _start_batch(self, batch: Sequence[Audio]) -> Pending:
-        """Start a batch, in one row for each dtype of samples. Return a function that waits for the results."""
+        """Start a batch as one row for each dtype of samples. Return a function that waits for the results."""
         parts = [part for audio in batch for part in compute_in_halves(self._prepare_part, audio)]
         failures: list[FeaturesOrFailure] = [part for part in parts if isinstance(part, Failure)]
         rows = defaultdict[Any, list[Part]](list)
@@ -101,7 +101,7 @@ class PackedComputer(SpectralComputer):
         return join_pending([lambda: failures, *pending_rows])
 
     def _prepare_part(self, audio: Audio) -> Part:
-        """Return the selected channel and the VTLN factors of utterances. Resample audio to the rate of the feature.
+        """Select the channel of utterances, resample it to the rate of the feature, and find the VTLN factors.
 
         Raises:
             Skip: the features cannot be computed, or not for all utterances of the block together.
@@ -177,7 +177,7 @@ class PackedComputer(SpectralComputer):
         return collect_results
 
     def _compress_matrices(self, features: Tensor, row: Row) -> list[Any]:
-        """Start to compress the matrices that the device can compress. Return a list of ``CompressedMatrices``.
+        """Start to compress the matrices that the device can compress. Return a ``CompressedMatrices`` for each group.
 
         The ``members`` of a group are positions of utterances in the row. Without compression, the list is empty.
         """
@@ -206,7 +206,7 @@ def _make_results(
     codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[FeaturesOrFailure]:
-    """Return the results of a row. Consecutive utterances of the list form a block if all or none are compressed.
+    """Return the results of a row. Consecutive utterances form a block if all or none of them are compressed.
 
     ``headers`` and ``codes`` have the header and codes of the compressed matrix of each utterance. If a header is None,
     ``matrices`` maps the utterance's position in the row to its uncompressed matrix (frames, dim).
@@ -256,13 +256,8 @@ def start_in_halves(
 ) -> list[Pending]:
     """Start a batch. If it does not fit into the device's memory, start its halves instead, down to single utterances.
 
-    Args:
-        start: function that starts to compute a batch.
-        batch: blocks of audio.
-        compute_one: function that computes a single utterance for which the memory of the device is too small.
-
-    Returns:
-        functions that wait for the results of the parts of the batch, in order.
+    ``start`` starts to compute a batch. ``compute_one`` computes a single utterance that needs more than the memory of
+    the device. Return functions that wait for the results of the parts of the batch, in order.
     """
     try:
         return [start(batch)]

@@ -37,7 +37,8 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes.
 
-    The samples of the result are int16. The sampling rate times ``factor`` is rounded to a whole number of hertz.
+    The result has int16 samples. Empty audio is returned unchanged. The sampling rate times ``factor`` is rounded to a
+    whole number of hertz.
     """
     rate = round(wave.sample_frequency)
     played_rate = round(rate * float(factor))
@@ -57,8 +58,8 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     first copied into its ``.backup``. Warnings about lost utterances are printed to standard error.
 
     Raises:
-        DumpError: ``source`` and ``target`` are the same directory, or ``target`` has a ``feats.scp``. Or ``source``
-            lacks ``wav.scp`` or ``utt2spk``, or has a line with too few words or an invalid time.
+        DumpError: ``source`` and ``target`` are the same directory, ``target`` has a ``feats.scp``, ``source`` lacks
+            ``wav.scp`` or ``utt2spk``, or a line of ``source`` has too few words or an invalid time.
         DataDirError: ``target`` contains ``source``, or a file of ``source`` has a line that is invalid in another way.
     """
     if source.resolve() == target.resolve():
@@ -80,6 +81,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
 
 def _check_lines(source: Path) -> None:
     """Raise DumpError for a line that Kaldi's script misreads: it has too few words, or an invalid time such as 1_0."""
+    # Name of a file, its minimum number of words per line, and the index of the first word that is a time.
     for name, word_count, first_time in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
         content = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.

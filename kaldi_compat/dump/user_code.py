@@ -110,12 +110,13 @@ class _Process:
             return ["closed files of the program"]
         changes = []
         if _get_identity(self.folder) != _get_identity("."):
-            changes.append(f"changed the working directory to {_get_folder_name()}")
+            changes.append(f"changed the working directory to {_describe_working_directory()}")
             os.fchdir(self.folder)
         for descriptor, copy in self.copies.items():
             if (identity := _get_identity(descriptor)) != _get_identity(copy):
                 os.dup2(copy, descriptor)
-                changes += [] if identity else [f"closed the standard stream {descriptor}"]
+                if identity is None:
+                    changes.append(f"closed the standard stream {descriptor}")
             os.close(copy)
         os.close(self.folder)
         for descriptor, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):
@@ -135,7 +136,7 @@ def _get_identity(file: int | str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _get_folder_name() -> str:
+def _describe_working_directory() -> str:
     """Return the path of the working directory, or "a deleted folder" if user code has deleted it."""
     try:
         return os.getcwd()

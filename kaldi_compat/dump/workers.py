@@ -28,7 +28,7 @@ from kaldi_compat.dump.model import must_compare_extractor
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
-from kaldi_compat.dump.shard import Report, ShardRunner
+from kaldi_compat.dump.shard import ProgressReporter, ShardRunner
 from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
@@ -59,9 +59,8 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
         runner = _open_runner(job, plan, devices[0], owns_process=False)
         for shard in shards:
             with watch_device(devices[0]):
-                monitor.record_complete_archive(
-                    runner(shard, lambda *counts, shard=shard: monitor.record_progress(shard.number, *counts))
-                )
+                manifest = runner(shard, partial(monitor.record_progress, shard.number))
+                monitor.record_complete_archive(manifest)
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
@@ -109,8 +108,9 @@ class _Workers:
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
-                active = {id(handles[handle]): handles[handle] for handle in connection.wait(list(handles))}
-                for worker in active.values():  # These workers have sent messages or died.
+                ready_workers = [handles[handle] for handle in connection.wait(list(handles))]
+                # A worker that has sent a message and died is in the list twice, but is handled once.
+                for worker in {id(worker): worker for worker in ready_workers}.values():
                     for message in _receive_messages(worker):
                         self._handle_message(worker, message)
         finally:
@@ -154,7 +154,7 @@ class _Workers:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: no worker is left; or no other worker uses the GPU, and no worker has lost it before.
+            DumpError: ``error``, if no worker is left, or if no other worker uses the GPU and no worker has lost it.
         """
         _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
@@ -183,18 +183,17 @@ class _Workers:
         shard_number = shard.number if shard else 0
         self.tries[shard_number] += 1
         if self.tries[shard_number] >= TRIES:
-            raise error or DumpError(
-                f"{TRIES} workers died while writing archive {shard_number}: the last worker {cause}"
-                if shard
-                else f"worker processes end before they start to write archives: the last worker {cause}"
-            )
+            fault = "worker processes end before they start to write archives"
+            if shard:
+                fault = f"{TRIES} workers died while writing archive {shard_number}"
+            raise error or DumpError(f"{fault}: the last worker {cause}")
         if shard:
             self.monitor.record_lost_archive(shard_number)
             self.waiting.appendleft(shard)
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker with exit status ``code``, such as -9 for SIGKILL, or None."""
+    """Describe the unexpected end of a worker. ``code`` is its exit status, such as -9 for SIGKILL, or None."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:
@@ -238,7 +237,7 @@ def refuse_start_in_worker(job: Job) -> None:
     This happens if a script starts a dump without ``if __name__ == '__main__'``.
     """
     if getattr(current_process(), "_inheriting", False):  # multiprocessing has no public name for this state.
-        remedy = ", or compute in this process with --nj=1" * (job.options.nj > 1)
+        remedy = ", or compute in this process with --nj=1" if job.options.nj > 1 else ""
         raise DumpError(
             "each worker process imports the main module, which starts a dump: put the call under "
             f"if __name__ == '__main__'{remedy}"
@@ -323,7 +322,7 @@ def _end_after_parent(lifeline: Any) -> None:
     os._exit(1)
 
 
-def _make_reporter(parent: Any, shard: Shard) -> Report:
+def _make_reporter(parent: Any, shard: Shard) -> ProgressReporter:
     """Return a function that sends the progress of ``shard`` to the parent process over the connection ``parent``."""
     last_time = time.monotonic()
 

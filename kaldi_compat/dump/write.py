@@ -63,7 +63,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return a shard's manifest, or None if it is missing or damaged, or a file is missing or has another size."""
+    """Return a shard's manifest, or None if it is missing or damaged, or if a listed file has a different size."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -130,14 +130,11 @@ def compute_fingerprint(path: Path) -> Fingerprint:
 
 
 class ArchiveWriter:
-    """Writes the archives of a shard, one for each output, with their script files, and the lengths and the manifest.
+    """Writes the files of a shard: an archive and a script file for each output, lists of lengths, and the manifest.
 
-    A thread reads the written data back while the next data are computed and written.
+    A thread for each archive reads the written data back while the next data are computed and written.
 
-    Args:
-        layout: locations of the files.
-        shard: number of the shard.
-        trial: results of the trial, which name the outputs. The utterances of the first output are counted.
+    ``shard`` is the number of the shard. ``trial`` names the outputs. The utterances of the first output are counted.
     """
 
     def __init__(self, layout: Layout, shard: int, trial: Trial) -> None:
@@ -171,30 +168,30 @@ class ArchiveWriter:
         """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
-    def add_entry(self, entry: Encoded | Failure) -> None:
-        """Write encoded utterances of one output, in the order of the list, or record a failure for the manifest."""
+    def add_block(self, block: Encoded | Failure) -> None:
+        """Write the next encoded utterances of one output, or record a failed utterance for the manifest."""
         end_fork()
-        if isinstance(entry, Failure):
-            self.failures.append((entry.key, entry.reason))
+        if isinstance(block, Failure):
+            self.failures.append((block.key, block.reason))
             return
-        packed, name = entry.block, _name_table(ARCHIVE, entry.name)
+        packed, name = block.block, _name_table(ARCHIVE, block.name)
         offsets = packed.objects + self._files[name].size
         self._files[name].write(packed.data.data)
         self._verifications[name].follow()
-        path = os.fsencode(self.layout.get_archive(self.shard, entry.name))
-        self._files[_name_table(SCRIPT, entry.name)].write(format_script_lines(packed.keys, offsets, path).data)
-        if entry.name == self.trial.framed:
-            self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
-            self.empty += int((entry.frames == 0).sum())
-        self.uncompressed += entry.left_uncompressed
-        if entry.name != self.trial.first:
+        path = os.fsencode(self.layout.get_archive(self.shard, block.name))
+        self._files[_name_table(SCRIPT, block.name)].write(format_script_lines(packed.keys, offsets, path).data)
+        if block.name == self.trial.framed:
+            self._files[FRAMES].write(number_lines(packed.keys, block.frames.astype(np.int32)))
+            self.empty += int((block.frames == 0).sum())
+        self.uncompressed += block.left_uncompressed
+        if block.name != self.trial.first:
             return
-        self._files[DURATIONS].write(number_lines(packed.keys, entry.durations))
-        self.utterances += len(entry.frames)
-        self.seconds += float(entry.durations.sum())
+        self._files[DURATIONS].write(number_lines(packed.keys, block.durations))
+        self.utterances += len(block.frames)
+        self.seconds += float(block.durations.sum())
 
     def finish(self, work: dict[str, float]) -> Manifest:
-        """Verify the archives and rename all files. Then write the manifest, with the figures ``work``, and return it.
+        """Verify the archives, rename all files, and write and return the manifest. ``work`` has figures by name.
 
         Raises:
             OutputError: a file cannot be written, or an archive reads back with other bytes.
@@ -244,7 +241,7 @@ class _Verification:
     def _read_up_to(self, size: int) -> None:
         """Synchronize the file to the disk, and read back the bytes before position ``size`` that are still unread."""
         with open(self._file.temporary, "rb", buffering=0) as file:
-            getattr(os, "fdatasync", os.fsync)(file.fileno())
+            getattr(os, "fdatasync", os.fsync)(file.fileno())  # macOS lacks fdatasync.
             file.seek(self._read_size)
             buffer = memoryview(bytearray(CHUNK))
             while self._read_size < size and (count := file.readinto(buffer[: size - self._read_size])):

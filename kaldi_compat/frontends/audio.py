@@ -47,7 +47,7 @@ def prepare_audio(
         samples: audio, (T,) or a batch (B, T), int16 or floating point in -1 to 1.
         lengths: number of valid samples in each row, (B,); None if all samples are valid.
         rate: sampling rate of the audio in Hz.
-        preset: preset that gives the sampling rate of the result, and says if the mean is subtracted.
+        preset: preset, which determines the sampling rate of the result, and whether the mean is subtracted.
         size: number of samples in a frame at the preset's sampling rate.
         resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
         tracing: flags of the tools that record the operations on the samples.
@@ -56,7 +56,7 @@ def prepare_audio(
         Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the resampled lengths of the rows, or None.
 
     Raises:
-        AudioError: the audio is empty, has NaN, a wrong shape or type, or lengths that do not match.
+        AudioError: the audio is empty, has NaN, infinities, a wrong shape or type, or lengths that do not match.
     """
     if lengths is not None:
         refuse_rate_as_lengths(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
@@ -116,11 +116,9 @@ def has_short_row(audio: CheckedAudio, size: int) -> bool:
 
 
 def scale_to_unit(samples: Array) -> Array:
-    """Return samples on the scale -1 to 1 as float32. float64 tensors stay float64, but arrays do not.
+    """Return samples on the scale -1 to 1, as float32, or as float64 for a float64 tensor.
 
-    int16 samples are divided by 32768. Floating-point samples keep their values.
-
-    Raise AudioError for samples that are neither int16 nor floating point.
+    Divide int16 samples by 32768. Keep the values of floating-point samples. Raise AudioError for other types.
     """
     check_samples(samples)
     xp = get_namespace(samples)
@@ -170,7 +168,7 @@ def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -
     """Check the sampling rate of audio in Hz, and return it as an integer.
 
     Raises:
-        AudioError: the rate differs from the preset's and ``resample`` is False.
+        AudioError: the rate differs from the rate of the preset, and ``resample`` is False.
         OptionError: the rate is not a positive whole number, or is too large.
     """
     target = preset.sampling_rate

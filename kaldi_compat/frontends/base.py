@@ -54,7 +54,7 @@ class PresetFrontend(Generic[A]):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _make_feature(self, options: Any, like: Any = None) -> Any:
-        """Make the object that computes the feature with ``options``, on the device of ``like`` if this is a tensor."""
+        """Make the object that computes the feature with ``options``, on the device of ``like`` if it is a tensor."""
         raise NotImplementedError
 
     @property
@@ -122,10 +122,10 @@ class PresetFrontend(Generic[A]):
 def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
-    """Load a preset, and the statistics that normalize its features. Return None as statistics if there are none.
+    """Load a preset, and the statistics that normalize its features, or None if ``statistics`` is None.
 
-    If the model ships statistics and ``statistics`` is None, warn, and drop the steps of the preset that need them.
-    ``dither`` replaces the dithering of the preset, unless it is None.
+    If the preset needs statistics but ``statistics`` is None, warn, and drop the steps of the preset that need them.
+    ``dither``, unless it is None, replaces the preset's standard deviation of the dithering noise.
 
     Raises:
         OptionError: the preset is unknown, or takes no statistics.
@@ -158,7 +158,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return a copy of options for frames of ``length`` samples. Mel bins that contain no FFT bin are then allowed."""
+    """Return a copy of options for frames of ``length`` samples. The copy allows mel bins without an FFT bin."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True

@@ -88,12 +88,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> Frontend:
-        """Return the front end of a preset. For the arguments and errors, see :class:`Frontend`.
-
-        >>> from kaldi_compat.frontends.numpy import Frontend
-        >>> Frontend.from_preset("zipformer").dim
-        80
-        """
+        """Return the front end of a preset. For the arguments, the errors and an example, see :class:`Frontend`."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither)
 
     def __repr__(self) -> str:
@@ -121,9 +116,9 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 frames of each row, ``(B,)``. For a list, a list of inputs.
 
             Raises:
-                AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) a rate
-                    other than the preset's; or the lengths do not match the audio.
-                OptionError: ``sampling_rate`` is not a positive whole number.
+                AudioError: the audio is empty, has NaN, infinities, a wrong shape or type, or (with ``resample=False``)
+                    a different sampling rate than the model; or the lengths do not match the audio.
+                OptionError: ``sampling_rate`` is not a positive whole number, or is too large.
             """
             rate = self.preset.sampling_rate
             if sampling_rate is not None:
@@ -244,7 +239,8 @@ class FrontendStream:
             Completed frames ``(frames, dim)``, float32. The number of frames may be 0.
 
         Raises:
-            AudioError: the chunk is not an array (T,), has an unsupported type or NaN, or ``lengths`` is not None.
+            AudioError: the chunk is not an array (T,), has an unsupported type, NaN or infinities, or ``lengths`` is
+                not None.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)
@@ -282,10 +278,10 @@ class _StepStream(WindowFlow):
     """Stream of a step on single frames, or on windows of ``size`` frames that start ``stride`` frames apart."""
 
     def __init__(self, step: _ArrayStep) -> None:
-        self._step, self._size, self._stride, self._left = step, 1, 1, 0
+        self._step, self._size, self._stride, self._left_context = step, 1, 1, 0
         if isinstance(step.options, LowFrameRateOptions):
             self._size, self._stride = step.options.stack, step.options.stride
-            self._left = (step.options.stack - 1) // 2  # Number of frames before a window's own frame.
+            self._left_context = (step.options.stack - 1) // 2  # Number of frames before a window's own frame.
         elif not step.kind.per_frame:
             self._size = self._stride = step.options.size
         self.reset()
@@ -311,11 +307,15 @@ class _StepStream(WindowFlow):
         return -(-end // self._stride)
 
     def _count_decided_frames(self, end: int) -> int:
-        return max(0, (end - self._size + self._left) // self._stride + 1)
+        return max(0, (end - self._size + self._left_context) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        """Return the first needed frame, a multiple of the stride, so that windows begin as in whole utterances."""
-        return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
+        """Return the first frame that window ``done`` or a later window needs, after ``end`` frames have arrived.
+
+        The result is a multiple of the stride, so that windows of the stored frames begin as in whole utterances.
+        """
+        first_stride = min((done * self._stride - self._left_context) // self._stride, end // self._stride)
+        return max(0, first_stride * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:
         """Return ``counts`` processed frames from frame ``first`` on, (counts, new dim)."""

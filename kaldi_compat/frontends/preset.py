@@ -140,7 +140,8 @@ class Preset:
             preset: name from :func:`list_presets`, path of a JSON file, or a Preset.
 
         Raises:
-            OptionError: the preset is unknown, or the file does not describe a preset.
+            OptionError: the preset is unknown, the file cannot be read or does not describe a preset, or ``preset`` has
+                another type.
 
         >>> from kaldi_compat.frontends import Preset
         >>> Preset.of("paraformer").options.window_type
@@ -296,7 +297,7 @@ def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) 
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set this entry instead of the option")
     changes = {"dither": 0.0, **values, "sample_frequency": sampling_rate}
-    options: FrameOptions = make_options(feature, FEATURES[feature], None, changes)
+    options: FrameOptions = make_options(feature, FEATURES[feature], options=None, changes=changes)
     return options
 
 

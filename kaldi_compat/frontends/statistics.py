@@ -131,9 +131,8 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
 def _parse_funasr(text: str, name: str) -> Statistics:
     """Parse FunASR's ``am.mvn``, which has a vector to add and a vector to multiply by.
 
-    The file has the text format of Kaldi's nnet1.
-
-    Raise FeatureError, which shows the file's ``name``, if a vector is missing or invalid.
+    The file has the text format of Kaldi's nnet1. Raise FeatureError, which shows the file's ``name``, if a vector is
+    missing or invalid.
     """
     vectors = []
     for tag in ("<AddShift>", "<Rescale>"):
@@ -145,17 +144,18 @@ def _parse_funasr(text: str, name: str) -> Statistics:
             raise FeatureError(
                 f"{name}: the vector of {tag} has a word that is not a number: correct the file"
             ) from None
-    return _make_statistics(vectors[0], vectors[1], name)
+    shift, scale = vectors
+    return _make_statistics(shift, scale, name)
 
 
 def _parse_json_statistics(content: bytes, name: str) -> Statistics:
-    """Parse the content of WeNet's JSON file, or of a JSON file with mean and std. Errors show the file's ``name``."""
+    """Parse WeNet's JSON file, or a JSON file with mean and std. Raise FeatureError, which shows the ``name``."""
     try:
         values = parse_json(content)
         if "mean_stat" not in values:
             return _convert_mean_and_std(values["mean"], values["std"], name)
         count = float(values["frame_num"])
-        sums = np.array([values["mean_stat"], values["var_stat"]], np.float64)
+        sums, squares = np.array([values["mean_stat"], values["var_stat"]], np.float64)
     except FeatureError:
         raise
     except KeyError as error:
@@ -166,7 +166,7 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
         raise FeatureError(
             f"{name} is not a JSON file of statistics: {error}; check that the file belongs to the model"
         ) from None
-    return _convert_sums(sums[0], sums[1], count, name)
+    return _convert_sums(sums, squares, count, name)
 
 
 def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
@@ -202,7 +202,7 @@ def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: floa
 
 
 def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
-    """Convert a mean and a positive standard deviation, two numbers or two vectors (dim,). Errors show ``name``."""
+    """Convert a mean and standard deviation, numbers or vectors (dim,). Raise FeatureError with ``name`` if invalid."""
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -111,7 +111,7 @@ def make_step(description: Any) -> Step:
         raise OptionError(f"statistics of the step {name} must be the name of a file, not {statistics!r}")
     if statistics and changes:
         raise OptionError(f"the step {name} takes statistics, or mean and std: leave one of them out")
-    return Step(name, make_options(name, kind.options, None, changes), statistics)
+    return Step(name, make_options(name, kind.options, options=None, changes=changes), statistics)
 
 
 def count_columns(options: FrameOptions, steps: tuple[Step, ...]) -> int:

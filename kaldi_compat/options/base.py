@@ -41,8 +41,9 @@ else:  # Python 3.10 lacks this function, which has no effect at run time.
 Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MAX_FLOAT_BITS = 1023  # Integers of more bits are refused, because they may be infinite in double precision.
 INT32 = range(-(2**31), 2**31)
+# Integers that options of each type accept. Integers of more bits may be infinite in double precision.
+ACCEPTED_INTEGERS: dict[type[Any], range] = {int: INT32, float: range(1 - 2**1023, 2**1023)}
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
 
@@ -71,7 +72,7 @@ class ConstructorSignature:
 
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
         if instance is not None:
-            raise AttributeError("__signature__")
+            raise AttributeError("__signature__")  # The signature of an instance is that of its __call__.
         from kaldi_compat.options.describe import make_signature
 
         with_self = make_signature(owner.__init__, getattr(owner, "Options", None))
@@ -86,8 +87,7 @@ class OptionsDocumentation:
 
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
         options = getattr(owner, "Options", owner)
-        # The dataclass decorator reads the docstring before it sets __match_args__. Listing the options would take
-        # time.
+        # The dataclass decorator reads the docstring before it sets __match_args__. It does not need the list.
         if self.text is None or "__match_args__" not in vars(options):
             return self.text
         from kaldi_compat.options.describe import format_documentation
@@ -179,21 +179,17 @@ def make_unknown_option_error(owner: str, options: type[Any], name: str) -> Opti
 
     ``owner`` is the name of a class or function, and ``options`` is the dataclass of its options.
     """
-    nearest = find_nearest_option(name, get_infos(options))
-    unit = get_infos(options)[nearest].unit if nearest else ""
-    hint = f"did you mean {nearest}{f' (in {unit})' * bool(unit)}?" if nearest else f"help({owner}) lists them"
+    infos = get_infos(options)
+    nearest = find_nearest_option(name, infos)
+    unit = f" (in {infos[nearest].unit})" if nearest and infos[nearest].unit else ""
+    hint = f"did you mean {nearest}{unit}?" if nearest else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
 def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that ``name`` probably means.
+    """Return the name of the option that ``name``, a misspelled option or an option of another library, may mean.
 
-    Args:
-        name: a misspelled option, or an option of another library.
-        options: maps the names of the options to their declarations.
-
-    Returns:
-        Name of the most similar option, or "" if no option is similar.
+    ``options`` maps the names of the options to their declarations. Return "" if no option is similar.
     """
     names = {alias: option for option, info in options.items() for alias in info.known_as}
     names.update({option: option for option in options})
@@ -231,8 +227,7 @@ def _convert_value(kind: type[Any], value: Any) -> Any:
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
-        is_in_range = int(value) in INT32 if kind is int else kind is float and abs(int(value)) < 1 << MAX_FLOAT_BITS
-        return kind(value) if is_in_range else None
+        return kind(value) if int(value) in ACCEPTED_INTEGERS.get(kind, ()) else None
     if isinstance(value, (float, np.floating)):
         return float(value) if kind is float else None
     return value if kind is str and isinstance(value, str) else None

@@ -30,20 +30,19 @@ def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
 def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
     """Return the signature of a function, with a parameter for each option in place of ``**changes``.
 
-    Args:
-        function: function or constructor that takes options by name.
-        options: dataclass of the options, which becomes the type of a parameter ``options``. None for no change.
+    ``options`` is the dataclass of the options, and becomes the type of a parameter ``options``. None changes nothing.
     """
     signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    without_changes = [
-        p.replace(annotation=options | None) if options is not None and p.name == "options" else p
-        for p in parameters
-        if options is None or p.kind is not p.VAR_KEYWORD
-    ]
-    has_changes = len(without_changes) < len(parameters)
-    added_parameters = make_parameters(options) if options is not None and has_changes else []
-    return signature.replace(parameters=without_changes + added_parameters)
+    if options is None:
+        return signature
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            parameters += make_parameters(options)
+        else:
+            is_options = parameter.name == "options"
+            parameters.append(parameter.replace(annotation=options | None) if is_options else parameter)
+    return signature.replace(parameters=parameters)
 
 
 def render_html(title: str, options: Any, engine: str = "") -> str:

@@ -13,7 +13,7 @@ from benchmarks import figures
 from io_ark.data_dir import DataDir
 from io_ark.data_dir.scripts import SCRIPTS
 from kaldi_compat import list_presets
-from kaldi_compat.dump.arguments import list_programs, summarize_usage
+from kaldi_compat.dump.arguments import get_first_sentence, list_programs
 from kaldi_compat.frontends import Preset
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def list_compared_programs() -> set[str]:
 @functools.cache
 def format_programs() -> str:
     """Return a table with the name of each program and the first sentence of its usage."""
-    rows = (f"| `{name}` | {summarize_usage(program.text)} |\n" for name, program in list_programs().items())
+    rows = (f"| `{name}` | {get_first_sentence(program.text)} |\n" for name, program in list_programs().items())
     return "".join(["| program | what it does |\n", "|---|---|\n", *rows])
 
 

@@ -147,9 +147,9 @@ class ExtractorSource(ABC):
 
 
 def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
-    """Return a function of a list of waveforms (samples,) and of their rates that calls ``function``.
+    """Return a function for :attr:`Extractor.call` that passes padded batches to ``function``.
 
-    It passes the waveforms, padded to a tensor (B, T), and their lengths (B,), both on ``device``, but not the rates.
+    ``function`` takes waveforms as a tensor (B, T) and their lengths (B,), both on ``device``, but not their rates.
     """
     from kaldi_compat.torch.extractors import pad_audio
 
@@ -158,8 +158,8 @@ def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
 
 def compute_frame_shift(frontend: Any) -> float:
     """Return the frame shift of a front end in seconds: the feature's shift times the strides of stacking steps."""
-    strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
-               if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
+    strides = [step.options.stride for step in frontend.preset.steps if step.kind == "low_frame_rate"]
+    strides += [step.options.size for step in frontend.preset.steps if step.kind == "stack_frames"]
     return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))
 
 
@@ -180,7 +180,7 @@ def make_source_option(extractor: Any, name: str) -> dict[str, str]:
     """Return the option that selects ``extractor``, and its value, as a dictionary of one item.
 
     A string with a colon is a value of "module", and any other string of "preset". For an object, the value of "module"
-    is ":" followed by ``name`` or, if ``name`` is empty, by the object's own name.
+    is ":" followed by ``name`` or, if ``name`` is empty, by the name of the object or of its class.
     """
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
@@ -213,15 +213,15 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     """Split the output of a batch by utterance.
 
     Args:
-        output: a list, array or tensor with an entry for each utterance; or a tuple of two: a
-            padded array or tensor, and the lengths of its entries; or a dictionary of such outputs by name.
+        output: a list, array or tensor with an item for each utterance; or a pair of a padded array or tensor and the
+            lengths of its items; or a dictionary of such outputs by name.
         count: number of utterances.
 
     Returns:
-        a list of the entry of each utterance, which is cut to its length, or a dictionary of its entries by name.
+        for each utterance, its item, which is cut to its length, or a dictionary of its items by name.
 
     Raises:
-        ValueError: the number of entries or lengths is not ``count``, or the output's type or a length is invalid.
+        ValueError: the number of items or lengths is not ``count``, or the output's type or a length is invalid.
     """
     if isinstance(output, dict):
         parts = {name: split_by_utterance(value, count) for name, value in output.items()}
@@ -233,17 +233,17 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
             fault = f"returned lengths of type {lengths.dtype} and shape {lengths.shape}"
             raise ValueError(f"{fault}: return {count} integers")
         lengths = lengths.tolist()
-    entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
-    for name, number in (("result", len(entries)), ("length", count if lengths is None else len(lengths))):
+    items = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
+    for name, number in (("result", len(items)), ("length", count if lengths is None else len(lengths))):
         if number != count:
             fault = f"returned {format_count(number, name)} for a batch of {count}"
             raise ValueError(f"{fault}: return one per utterance")
     for i, length in enumerate(lengths or ()):
-        if not 0 <= length <= len(entries[i]):
-            raise ValueError(f"returned {format_count(len(entries[i]), 'row')} for an utterance with a length of "
+        if not 0 <= length <= len(items[i]):
+            raise ValueError(f"returned {format_count(len(items[i]), 'row')} for an utterance with a length of "
                              f"{format_count(length, 'row')}: return lengths from 0 to the number of rows")  # fmt: skip
-        entries[i] = entries[i][:length]
-    return entries
+        items[i] = items[i][:length]
+    return items
 
 
 def convert_to_array(value: Any) -> Array:

@@ -57,14 +57,14 @@ class ModuleSource(ExtractorSource):
         return Path(value.rpartition(":")[2]).name
 
     def list_files(self) -> dict[str, Path]:
-        """Return the files of the module and of its packages. An object passed from Python has none."""
+        """Return the files of the module and of its packages, or no files for an object that was passed from Python."""
         return _find_module_files(self.options.module) if self.job.extractor is None else {}
 
     def open(self, device: str, threads: int) -> Extractor:
         """Import or create the object, move the torch modules to which it refers to the device, and wrap it.
 
         Raises:
-            DumpError: the object cannot be imported or created, is not callable, or has an invalid attribute.
+            DumpError: the object cannot be imported, created, called or compiled, or has an invalid attribute.
         """
         self._object = self._create_object(device)
         if not callable(self._object):
@@ -79,7 +79,7 @@ class ModuleSource(ExtractorSource):
         self._digest_after_first_call = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
-        """Move new torch modules of the object to the device in evaluation mode. Return its digest before the move."""
+        """Move new torch modules of the object to the device in evaluation mode. Return the digest before the move."""
         torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
@@ -112,7 +112,7 @@ class ModuleSource(ExtractorSource):
             raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
 
     def suggest_remedy(self, error: Exception) -> str:
-        """Say how the object is called if ``error`` indicates that it expects other arguments. Otherwise, return ""."""
+        """Describe the object's call if ``error`` indicates that it expects other arguments. Otherwise, return ""."""
         if not isinstance(error, TypeError | AttributeError):
             return ""
         if getattr(self._object, "takes", LIST) == PADDED:
@@ -127,7 +127,8 @@ class ModuleSource(ExtractorSource):
         values = {f"environment variable {name}": str(os.environ.get(name)) for name in variables}
         parts = {name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()
                  for name, value in values.items()}  # fmt: skip
-        return Digests(digest.parts | parts, {}, tuple(volatile), tuple(variables), self._name_files(digest.files))
+        files = self._name_files(digest.files)
+        return Digests(digest.parts | parts, volatile=tuple(volatile), variables=tuple(variables), files=files)
 
     def compute_digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan.
@@ -175,7 +176,7 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
     _search_working_directory()
     files: dict[str, Path] = {}
     folders: list[str] | None = None
-    for name in accumulate(module_name.split("."), "{}.{}".format):
+    for name in accumulate(module_name.split("."), "{}.{}".format):  # "a", "a.b" and "a.b.c" for "a.b.c".
         last_part = name.rpartition(".")[2]
         spec = _find_spec(last_part, folders) if last_part else None
         if spec is None:
@@ -263,7 +264,8 @@ def _call_factory(target: Any, device: str) -> Any:
     required_names = {
         name
         for name, parameter in parameters.items()
-        if parameter.default is parameter.empty and parameter.kind < parameter.VAR_POSITIONAL
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     }
     if not inspect.isclass(target) and required_names - {"device"}:
         return target
@@ -296,4 +298,4 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
             raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
     call = wrap_padded_function(compiled, device) if takes == PADDED else lambda audio, rates: compiled(audio)
     rate = int(rate or DEFAULT_RATE)
-    return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)
+    return Extractor(call, name, rate, shift, max_batch_seconds=float(max_seconds or 0), checks_rows=shift is not None)

@@ -81,13 +81,17 @@ class OnnxSource(ExtractorSource):
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
                 raise AudioError("the audio is too short for a frame: remove the utterance")
-            results = zip(outputs, session.run(None, {inputs[0]: values[None]}), strict=True)
-            arrays = {name: _remove_batch_axis(name, value) for name, value in results}
+            results = session.run(None, {inputs[0]: values[None]})  # None requests all outputs.
+            named_results = zip(outputs, results, strict=True)
+            arrays = {name: _remove_batch_axis(name, value) for name, value in named_results}
             return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
-        rate = None if frontend else DEFAULT_RATE
-        return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE,
-                         own_rate=frontend.sampling_rate if frontend else None)  # fmt: skip
+        def call(audio: Sequence[Array], rates: Sequence[float]) -> list[Any]:
+            return list(map(compute, audio, rates))
+
+        if frontend is None:
+            return Extractor(call, self.job.feature, sample_rate=DEFAULT_RATE, batching=ALONE)
+        return Extractor(call, self.job.feature, sample_rate=None, batching=ALONE, own_rate=frontend.sampling_rate)
 
     def suggest_remedy(self, error: Exception) -> str:
         """Return advice about an input of the wrong shape, or "" for other errors."""
@@ -114,9 +118,9 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 @functools.lru_cache(8)
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
-    """Return the names of the other files with tensors of the model ``path``, relative to its folder.
+    """Return the names of the external files that hold tensors of the model ``path``, relative to the model's folder.
 
-    The names are cached until ``stamp``, the stamp of the file, changes. It is None for a missing file.
+    ``stamp`` is the stamp of the model, or None if the model is missing. The names are cached until the stamp changes.
 
     Raises:
         DumpError: the file is not a model, or has a deprecated form of protocol buffers.
@@ -133,7 +137,7 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
-    """Return the names of other files with tensors of a model. ``content`` is the content of the model's file."""
+    """Return the names of the external files that hold tensors of a model. ``content`` is the model's own file."""
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:
@@ -141,13 +145,14 @@ def _find_locations(content: mmap.mmap) -> set[str]:
         inner_messages: list[tuple[str, int, int]] = []
         entry: dict[int, bytes] = {}
         is_external = False
-        for field, wire_type, begin, stop in _iterate_fields(content, start, end):
+        for field, wire_type, value_start, value_end in _iterate_fields(content, start, end):
             if message_type == TENSOR and (field, wire_type) == (DATA_LOCATION, VARINT):
-                is_external = _read_varint(content, begin, stop)[0] == EXTERNAL
+                location_code, _ = _read_varint(content, value_start, value_end)
+                is_external = location_code == EXTERNAL
             elif message_type == ENTRY and wire_type == BYTES:
-                entry[field] = content[begin:stop]
+                entry[field] = content[value_start:value_end]
             elif wire_type == BYTES and field in FIELDS[message_type]:
-                inner_messages.append((FIELDS[message_type][field], begin, stop))
+                inner_messages.append((FIELDS[message_type][field], value_start, value_end))
         if message_type != TENSOR or is_external:
             messages += inner_messages
         if entry.get(KEY) == b"location":

@@ -75,4 +75,4 @@ def wrap_frontend(frontend: Any, device: str) -> Extractor:
     def call(audio: Sequence[Array], rates: Sequence[float]) -> list[Any]:
         return [frontend(convert(samples), sampling_rate=int(rate)) for samples, rate in zip(audio, rates, strict=True)]
 
-    return Extractor(call, name, None, shift, batching=ALONE, own_rate=frontend.sampling_rate)
+    return Extractor(call, name, sample_rate=None, frame_shift=shift, batching=ALONE, own_rate=frontend.sampling_rate)

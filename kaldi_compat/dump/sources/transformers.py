@@ -26,7 +26,7 @@ class TransformersSource(ExtractorSource):
         return Path(value).name
 
     def make_local_job(self) -> Job:
-        """Download the model unless it is a folder or was downloaded before, and return the job with its folder."""
+        """Download the model unless it is a folder or was downloaded before. Return the job with the model's folder."""
         from kaldi_compat.torch.extractors import find_or_download
 
         folder = find_or_download(self.options.transformers, allow_pickle=self.options.allow_pickle)

@@ -27,7 +27,7 @@ from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, PinnedMemory, Row, pack_utterances
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, TaskReader
-from kaldi_compat.dump.shard import group_entries
+from kaldi_compat.dump.shard import group_blocks
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, compute_in_halves
 from kaldi_compat.dump.spectral_gpu import PackedComputer, start_in_halves
 from kaldi_compat.errors import AudioError
@@ -54,7 +54,7 @@ def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, s
     entries: list[AudioOrFailure] = [
         utterance(i, n) if n % 5 else Failure(i, str(i), "gone") for i, n in enumerate(lengths)
     ]
-    made = list(group_entries(entries, most, seconds))
+    made = list(group_blocks(entries, most, seconds))
     assert [each.index for batch in made for each in batch] == list(range(len(lengths)))
     for batch in made:
         assert 1 <= len(batch) <= most and (len(batch) == 1 or sum(each.seconds for each in batch) <= seconds + 1e-9)
@@ -63,7 +63,7 @@ def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, s
 @pytest.mark.parametrize("seconds, counts", [(2.0, [2, 2]), (1.99, [1, 1, 1, 1]), (4.0, [4])])
 def test_batch_may_be_as_long_as_the_limit(seconds: float, counts: list[int]) -> None:
     entries = [utterance(i, 16000) for i in range(4)]
-    assert [len(batch) for batch in group_entries(entries, 9, seconds)] == counts
+    assert [len(batch) for batch in group_blocks(entries, 9, seconds)] == counts
 
 
 @settings(max_examples=30, deadline=None)

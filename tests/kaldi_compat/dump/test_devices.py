@@ -231,7 +231,7 @@ def test_errors_after_which_a_gpu_does_nothing_are_told_apart(
 def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
     ahead: list[int] = []
-    submit, add = SpectralComputer.submit, ArchiveWriter.add_entry
+    submit, add = SpectralComputer.submit, ArchiveWriter.add_block
 
     def counted(self: SpectralComputer, batch: Sequence[Audio]) -> Pending:
         computed.append(len(batch))
@@ -243,7 +243,7 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
         ahead.append(sum(computed) - self.processed_count)
 
     monkeypatch.setattr(SpectralComputer, "submit", counted)
-    monkeypatch.setattr(ArchiveWriter, "add_entry", slow)
+    monkeypatch.setattr(ArchiveWriter, "add_block", slow)
     monkeypatch.setattr(shard, "MAX_WAITING_BATCHES", 1)
     monkeypatch.setattr(read, "BLOCK_BYTES", 1)
     monkeypatch.setattr(read, "FIRST_LINES", 1)
@@ -255,7 +255,7 @@ def test_error_of_the_writing_thread_ends_the_job(tmp_path: Path, monkeypatch: p
     def full(self: ArchiveWriter, entry: Encoded | Failure) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ArchiveWriter, "add_entry", full)
+    monkeypatch.setattr(ArchiveWriter, "add_block", full)
     data = make_data(tmp_path, 3)
     assert "No space left" in said_by(data, status=255)
     assert not list((data / "data").iterdir())
@@ -333,7 +333,7 @@ def test_workers_on_a_cpu_are_no_more_than_cores_and_archives(
     monkeypatch.setattr(workers, "_open_runner", open_runner)
     monkeypatch.setattr(workers, "count_cores", lambda: cores)
     job = Job(Layout.from_paths(tmp_path, "fbank"), DumpOptions(nj=nj))
-    monitor = cast(Any, SimpleNamespace(record_complete_archive=done.append, say=None))
+    monitor = cast(Any, SimpleNamespace(record_complete_archive=done.append, record_progress=print, say=None))
     workers.write_archives_locally(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(shards)], monitor)
     assert started == ([] if used is None else [used])
     assert done == (list(range(1, shards + 1)) if used == 0 else [])

@@ -163,7 +163,7 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
     """The change comes behind the part that was read back while the archive was written, or before it is complete."""
     data = make_data(tmp_path, 12)
     monkeypatch.setattr(write, "VERIFICATION_BYTES", 2000)
-    add, spoilt = ArchiveWriter.add_entry, []
+    add, spoilt = ArchiveWriter.add_block, []
 
     def spoil(self: ArchiveWriter, entry: Encoded | Failure) -> None:
         add(self, entry)
@@ -177,7 +177,7 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
                 file.write(bytes([last[0] ^ 1]))
 
     files = list_files(monkeypatch)
-    monkeypatch.setattr(ArchiveWriter, "add_entry", spoil)
+    monkeypatch.setattr(ArchiveWriter, "add_block", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
     assert "reads back with other bytes than were written" in said_by(data, status=255) and spoilt
     assert not list((data / "data").iterdir()) and len(files) == 4 and all(file._file.closed for file in files)

@@ -138,12 +138,13 @@ def test_line_is_shown_at_most_every_ten_seconds(monkeypatch: pytest.MonkeyPatch
         "2 of 8 utterances", "5 of 8 utterances"
     ]  # fmt: skip
     assert "5.00 h, 900x real time, 0:00:12 left, 0 failed" in stream.getvalue()
-    assert monitor.samples == [(0.0, 0.0), *zip((9.5, 10.0, 11.0, 19.5, 20.0), np.arange(1, 6) * 3600.0, strict=True)]
+    points = zip((9.5, 10.0, 11.0, 19.5, 20.0), np.arange(1, 6) * 3600.0, strict=True)
+    assert monitor.speed_points == [(0.0, 0.0), *points]
     now[0] = 120.4
     monitor.record_progress(1, 6, 7 * 3600.0, 0)
-    assert len(monitor.samples) == 6  # Less than half a second has passed.
+    assert len(monitor.speed_points) == 6  # Less than half a second has passed.
     monitor.close()
-    assert monitor.samples[-1] == (pytest.approx(20.4), 7 * 3600.0)
+    assert monitor.speed_points[-1] == (pytest.approx(20.4), 7 * 3600.0)
     assert monitor.summarize("read") == f"20.4 s, {7 * 3600 / 20.4:.0f} times real time; bound by: read"
 
 

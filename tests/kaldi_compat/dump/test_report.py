@@ -148,12 +148,12 @@ def test_throughput_does_not_fall_when_the_computation_has_ended() -> None:
     monitor.record_progress(0, 2, 20.0, 0)
     monitor.start -= 5.0
     monitor.close()
-    times, seconds = zip(*monitor.samples, strict=True)
+    times, seconds = zip(*monitor.speed_points, strict=True)
     assert list(seconds) == [0.0, 10.0, 20.0] and times[-1] < 3
 
 
 def test_page_of_a_longer_run_has_its_throughput(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_SAMPLES", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_POINTS", 0.0)
     page = page_of(data, "--nj=4")
     assert page.count("times real time over seconds of this run") == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,10 +37,12 @@ def test_few_keys_of_a_sorted_file_need_few_lines(tmp_path: Path, monkeypatch: p
     path = tmp_path / "utt2spk"
     path.write_text("".join(f"utt{i:06d} spk{i // 100}\n" for i in range(100_000)))
     seen = []
-    matches = speakers._find_matches
-    monkeypatch.setattr(
-        speakers, "_find_matches", lambda lines, *rest: matches((seen.append(1) or each for each in lines), *rest)
-    )
+    find_matches = speakers._find_matches
+
+    def find_counted_matches(lines: Any, keys: Any, last_key: bytes | None) -> Any:
+        return find_matches((seen.append(1) or line for line in lines), keys, last_key)
+
+    monkeypatch.setattr(speakers, "_find_matches", find_counted_matches)
     wanted = [b"utt%06d" % i for i in range(70_000, 70_100)]
     assert read_values(path, wanted) == dict.fromkeys(wanted, b"spk700")
     assert len(seen) < 500
