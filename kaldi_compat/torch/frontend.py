@@ -143,8 +143,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             of each row, ``(B,)``. For a list of utterances, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN, a wrong shape or type, or with ``resample=False`` a different rate,
-                or the lengths do not match.
+            AudioError: the audio is empty, has NaN or infinite samples, a wrong shape or type, or with ``resample=False``
+                a different rate, or the lengths do not match.
             OptionError: ``sampling_rate`` is not a positive whole number.
         """
         rate = self.preset.sampling_rate
@@ -251,7 +251,7 @@ class FrontendStream(StreamCall):
 
         Raises:
             AudioError: the chunk has a wrong shape or type, the lengths do not match it, or a chunk on a CPU, without
-                lengths, has NaN.
+                lengths, has NaN or infinite samples.
             OptionError: the call is exported or traced.
         """
         if not isinstance(chunk, Tensor):

@@ -93,7 +93,7 @@ def _explain_by_noise(finder: Finder, attempt: Attempt, answer: Answer, toleranc
     for alternative in itertools.takewhile(lambda _: not finder.budget.is_settling_over(), alternatives):
         if noise := _describe_dithering(alternative, finder.budget):
             places = settling.find_places(alternative, attempt.search.sheet, tolerance)
-            unexplained = ["noise, which has no seed that is known"]
+            unexplained = ["noise with an unknown seed"]
             return replace(answer, settled=alternative, places=places, words=[noise], unexplained=unexplained)
     return None
 
