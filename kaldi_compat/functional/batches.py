@@ -27,7 +27,7 @@ def check_lengths(
     Args:
         lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.
         batch: the padded batch.
-        axis: the padded axis. The lengths have the axes before it.
+        axis: negative index of the padded axis. The lengths have the axes before it.
         error: the exception to raise.
 
     Returns:
@@ -131,7 +131,8 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
         last_copies = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
         extended = xp.concatenate((first_copies, features, last_copies), axis=-2)
     else:
-        last = xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None)
-        extended = take_frames(features, xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last))
+        last_indices = xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None)
+        indices = xp.clip(arange(-left, frames + right, features), 0, None)
+        extended = take_frames(features, xp.minimum(indices, last_indices))
     result: Array = extended
     return result

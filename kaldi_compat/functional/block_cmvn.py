@@ -52,7 +52,8 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        scale, offset: (utterances, dim): a factor and an offset for each column; None for a scale of 1.
+        scale: factor on each column of each utterance, (utterances, dim); None for a factor of 1.
+        offset: offset of each column of each utterance, (utterances, dim).
     """
     counts = np.diff(bounds)
     result: Floats = x if scale is None else x * np.repeat(scale, counts, axis=0)
@@ -64,8 +65,9 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
 
     Raise MemoryError if the memory for the sums over a window cannot be allocated.
     """
-    out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
-    status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
+    settings = options.cmn_window, options.min_cmn_window, options.center, options.norm_vars
+    out = np.empty_like(x)
+    status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *settings, out)
     if status == 1:
         raise MemoryError("not enough memory for sliding CMVN: use shorter utterances, or a machine with more memory")
     return None if status else out  # Status 2 means that a variance must be floored, or that a window is empty.

@@ -455,7 +455,7 @@ def online_cmvn(
 ) -> Array:
     """Normalize each frame by the mean (and variance) of the window that ends with it (Kaldi: OnlineCmvn).
 
-    An utterance is normalized as the first utterance of its speaker.
+    Each utterance is normalized as the first utterance of its speaker.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

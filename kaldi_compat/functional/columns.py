@@ -21,9 +21,9 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     Returns:
         Features (frames, columns * (left_context + 1 + right_context)).
     """
-    firsts = range(-options.left_context, options.right_context + 1)
-    np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Refuse a context that exceeds the memory.
-    return filter_block(x, bounds, [()] * len(firsts), firsts)
+    offsets = range(-options.left_context, options.right_context + 1)
+    np.empty((len(x), x.shape[1] * len(offsets)), np.float32)  # Refuse a context that exceeds the memory.
+    return filter_block(x, bounds, [()] * len(offsets), offsets)
 
 
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:

@@ -20,7 +20,7 @@ from kaldi_compat.functional.array_api import (
     Tracing,
     ask_compiler,
     detect_tracing,
-    is_exported,
+    is_exporting,
     is_traced,
     is_traced_or_differentiated,
     matmul,
@@ -265,7 +265,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and the "
                 "device meta has no data: move samples and module to one device"
             )
-        if tracing.traced and self.options.dither != 0 and _is_exported():
+        if tracing.traced and self.options.dither != 0 and _is_exporting_without_dynamo():
             warn_user(
                 f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
                 f"adds random noise to its input: for deployment, export {type(self).__name__}(dither=0.0)"
@@ -362,8 +362,8 @@ def _to_array(samples: Tensor) -> Any:
     return (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
 
 
-def _is_exported() -> bool:
-    return is_exported(torch) and not ask_compiler(torch, "is_dynamo_compiling")
+def _is_exporting_without_dynamo() -> bool:
+    return is_exporting(torch) and not ask_compiler(torch, "is_dynamo_compiling")
 
 
 @functools.cache
