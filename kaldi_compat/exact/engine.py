@@ -139,6 +139,7 @@ def compute_batch_features(
 
     Raises:
         ValueError: ``out`` has a different type or shape.
+        AudioError: ``seeds`` returns too few states.
     """
     row_count, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:

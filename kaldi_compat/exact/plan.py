@@ -51,8 +51,8 @@ class Plan:
             + 2); None for other features.
         lifter: factors (num_ceps,); None for features without cepstra.
         use_energy ... cepstral_scale: options of some features; neutral values for other features.
-        accurate_fft: compute an FFT in double precision in place of Kaldi's.
-        debug_mel: print the mel energies of each frame to standard error, and compute everything in NumPy.
+        accurate_fft: True for an FFT in double precision in place of Kaldi's.
+        debug_mel: True to print the mel energies of each frame to standard error, and to compute everything in NumPy.
         mel: mel filters in place of Kaldi's, for audio without a VTLN factor.
     """
 
@@ -203,6 +203,6 @@ def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     roots = [np.empty((0, 2), F32)]
     points = n  # Number of points that a step transforms.
     for factor in factors:
-        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(points, factor)], -1))
+        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_roots(points, factor)], -1))
         points //= factor
     return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(roots), F32)

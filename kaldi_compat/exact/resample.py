@@ -42,7 +42,7 @@ class Filters:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """The filters as a structure for the C library. It stores the weights of all filters one after another."""
+        """The filters as a structure for the C library, with the weights of all filters one after another."""
         taps = np.array(list(map(len, self.weights)))
         return native.get_structure("resampling_filters")(
             phases=len(taps),
@@ -178,12 +178,13 @@ def resample_chunk(
     Args:
         samples: the audio of the utterance up to the end of the chunk, int16 or float32 (T,).
         filters: result of :func:`make_resampling_filters`.
-        outputs: (first, end): index of the first output sample, and of the sample after the last.
+        outputs: (first, end): index of the first output sample, and of the sample after the last. If ``end`` is not
+            above ``first``, the chunk has no output samples.
         chunk_start: index in ``samples`` of the chunk's first sample. As in Kaldi, the products of a filter that
             extends beyond the chunk are added in a different order, which changes the rounding.
     """
-    chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
-    return resample_chunks(samples, filters, np.array([chunk]))
+    first, end = outputs
+    return resample_chunks(samples, filters, np.array([[0, len(samples), chunk_start, first, max(first, end)]]))
 
 
 def _resample_by_phase(
@@ -194,18 +195,18 @@ def _resample_by_phase(
     Output samples of the same phase share a filter, and are computed together. Output samples whose filters cross an
     edge of the chunk are computed one by one.
     """
-    first, end = find_outputs_inside(filters, outputs, chunk_start, len(samples))
-    audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
-    for start in range(first, end, BLOCK_SAMPLES):
-        block = np.arange(start, min(start + BLOCK_SAMPLES, end))
+    first, end = outputs
+    inside_first, inside_end = find_outputs_inside(filters, outputs, chunk_start, len(samples))
+    audio, out, phases = samples.astype(F32), np.empty(end - first, F32), len(filters.first)
+    for start in range(inside_first, inside_end, BLOCK_SAMPLES):
+        block = np.arange(start, min(start + BLOCK_SAMPLES, inside_end))
         for phase, weights in enumerate(filters.weights):
             indices = block[block % phases == phase]
             begins = filters.first[phase] + indices // phases * filters.period
-            out[indices - outputs[0]] = dot(audio[begins[:, None] + np.arange(len(weights))], weights)
-    for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
-        out[output - outputs[0]] = _compute_edge_sample(
-            audio, filters.find_first_input(output), filters.weights[output % phases]
-        )
+            out[indices - first] = dot(audio[begins[:, None] + np.arange(len(weights))], weights)
+    for output in (*range(first, min(inside_first, end)), *range(max(inside_end, first), end)):
+        begin, weights = filters.find_first_input(output), filters.weights[output % phases]
+        out[output - first] = _compute_edge_sample(audio, begin, weights)
     return out
 
 
@@ -256,11 +257,13 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last. They are equal if none does.
+        The first output sample whose filter lies inside, and the index after the last such sample. Both are equal if no
+        filter lies inside.
     """
-    samples = range(*outputs)
-    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)
-    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_input_end))
+    first_output, outputs_end = outputs
+    candidates = range(first_output, outputs_end)
+    first = first_output + bisect.bisect_left(candidates, begin, key=filters.find_first_input)
+    return first, max(first, first_output + bisect.bisect_right(candidates, end, key=filters.find_input_end))
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:

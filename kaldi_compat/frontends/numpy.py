@@ -313,7 +313,7 @@ class _StepStream(WindowFlow):
     def _count_decided_frames(self, end: int) -> int:
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
-    def _find_oldest_needed(self, done: int, end: int) -> int:
+    def _find_first_needed_item(self, done: int, end: int) -> int:
         """Return the first needed frame, a multiple of the stride, so that windows begin as in whole utterances."""
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 

@@ -161,7 +161,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     def _count_decided_frames(self, end: Counts) -> Counts:
         return self._add_delay(np.maximum(end - self._right, 0))
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

@@ -54,7 +54,7 @@ class ContextStream(WindowStream[Options]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -179,7 +179,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
             return np.maximum(np.where(end >= self.options.cmn_window, end - right, 0), 0)
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         """Return the index (slots,) of the first frame that the windows of frame ``done`` and later frames may need."""
         # At the end of an utterance, a window is moved back to end at the last frame, and then needs older frames.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
@@ -247,7 +247,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         return end
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

@@ -47,7 +47,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         num_needed = self.options.stack - self._left  # Number of frames that the first stack needs.
         return np.where(end >= num_needed, (end - num_needed) // self.options.stride + 1, 0)
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -83,7 +83,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         return end // self.options.size
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.minimum(done * self.options.size, end)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.engine import SeedSource
-from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_frame_seeds
+from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_seed_source
 from kaldi_compat.functional.array_api import refuse_export_of_noise, run_eagerly
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -26,9 +26,12 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> SeedSource:
-    """Return a function that draws ``rand_r()`` states, int32 (count,), for the noise of the next ``count`` frames."""
+    """Return a function that draws ``rand_r()`` states, int32 (count,), for the noise of the next ``count`` frames.
+
+    Raise OptionError if ``generator`` has a wrong type.
+    """
     if generator is not None and not isinstance(generator, torch.Generator):
-        return get_frame_seeds(generator, TORCH_GENERATOR)
+        return get_seed_source(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
@@ -65,7 +68,7 @@ def draw_frame_states(shape: Sequence[int], is_valid: Tensor | None, source: Noi
     Returns:
         States, int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.
     """
-    draw = get_frame_seeds(source, TORCH_GENERATOR)
+    draw = get_seed_source(source, TORCH_GENERATOR)
     states = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
     if is_valid is None:
         return states.copy_(torch.from_numpy(draw(states.numel())).view(states.shape))
@@ -94,8 +97,8 @@ def _draw_rand_r(states: Tensor, multipliers: Tensor, increments: Tensor) -> Ten
 def compute_kaldi_noise(states: Tensor, num_samples: int) -> Tensor:
     """Compute Kaldi's standard normal noise for frames.
 
-    Of eight million numbers, the largest difference from Kaldi's was 1.4e-5, and all but one in 100,000 differed by
-    less than 2e-6. The exact engine gives Kaldi's bits.
+    In a test of eight million numbers, the largest difference from Kaldi's was 1.4e-5, and all but one in 100,000
+    differed by less than 2e-6. The exact engine gives Kaldi's bits.
 
     Args:
         states: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.
