@@ -22,15 +22,13 @@ def choose_fft_points(num_taps: int) -> int:
 def _convolve_in_c(signal: Any, taps: Any) -> Any:
     """Return the convolution (samples + taps - 1,) of a signal (samples,) and a filter (taps,), both float32 arrays.
 
-    Return NotImplemented for empty arguments and for arguments of a different type or shape. Raise MemoryError if
-    memory is exhausted.
+    Return NotImplemented for empty arguments or a different type or shape. Raise MemoryError if memory is exhausted.
     """
     if not all(isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype == np.float32 and len(x) for x in (signal, taps)):
         return NotImplemented
     points = choose_fft_points(len(taps))
     half = points // 2  # The FFT of a real signal is a complex FFT of half the points.
-    padded_taps = np.zeros(points, np.float32)
-    padded_taps[: len(taps)] = taps
+    padded_taps = np.pad(taps, (0, points - len(taps)))
     tables = native.get_structure("convolution")(
         log_points=half.bit_length() - 1,
         taps=len(taps),

@@ -78,8 +78,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
         a: (rows, depth).
         b: (n, depth).
         bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``; None if ``a`` is
-            one matrix. The number of rows of a matrix decides the order of its sums. Results of rows outside of the
-            bounds are undefined.
+            one matrix. The number of rows of a matrix decides the order of its sums. Other rows give undefined results.
 
     Raises:
         ValueError: the shapes or the bounds do not match.
@@ -114,8 +113,7 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
 def multiply_matrices(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
 
-    The shapes are (..., rows, depth) and (..., depth, n), and the result is (..., rows, n). Raise ValueError if they do
-    not match.
+    The shapes are (..., rows, depth), (..., depth, n) and (..., rows, n). Raise ValueError if they do not match.
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:

@@ -70,8 +70,7 @@ class NoiseSource(Protocol):
 def get_seed_source(source: NoiseSource, example: str) -> Callable[[int], npt.NDArray[np.int32]]:
     """Return the method ``frame_seeds`` of a noise source, which draws a ``rand_r()`` state for each frame.
 
-    Raise OptionError if ``source`` is not a :class:`NoiseSource`. The error shows ``example``, an expression for a
-    valid generator.
+    Raise OptionError if ``source`` is not a :class:`NoiseSource`. The error shows ``example``, a valid generator.
     """
     if isinstance(source, type) or not hasattr(source, "frame_seeds"):
         raise make_generator_error(source, example)
@@ -147,8 +146,7 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
     A draw joins three words, so a pair of draws has six words. A word is the state after a step of a linear congruence
     modulo 2^32, and the state after ``k`` steps is ``A_k * seed + C_k``, a jump over the states between. The three
     words give 11, 10 and 10 bits of the draw, each from bit 16 of the word upwards. The tables are shifted left by 4, 6
-    and 6 bits, which moves the bits of the first word to their final position, and the bits of the other words to the
-    top.
+    and 6 bits, which moves the bits of the first word to their final position, and all other bits to the top.
     """
     powers, sums = _compute_jumps(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)

@@ -257,8 +257,7 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last such sample. Both are equal if no
-        filter lies inside.
+        First index and exclusive end of the output samples whose filters lie inside. Both are equal without samples.
     """
     first_output, outputs_end = outputs
     candidates = range(first_output, outputs_end)

@@ -31,8 +31,7 @@ def check_lengths(
         error: the exception to raise.
 
     Returns:
-        The lengths as a tensor or array of the batch's type, or None if ``lengths`` is None. A tensor stays on its
-        device.
+        The lengths as a tensor or array, like the batch, or None if ``lengths`` is None. A tensor stays on its device.
 
     Raises:
         error: the lengths are not integers, have no values (device meta), have a wrong shape, are negative, or exceed
@@ -79,8 +78,7 @@ def check_lengths(
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
     """Check features and the lengths of a padded batch, and return the lengths: see :func:`check_lengths`.
 
-    Raise FeatureError if the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do
-    not match the features.
+    Raise FeatureError if the features are not floats of shape ``(..., frames, dim)``, or the lengths do not match.
     """
     get_namespace(features)
     kind = check_plain(features, FeatureError)

@@ -49,8 +49,7 @@ def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] =
     """Return the filters that compute the deltas of orders 0 to ``delta_order``, with weights rounded to ``dtype``.
 
     The filter of order 0 is ``(1.0,)``, which copies a frame. The filter of order ``k`` has
-    ``2 * k * delta_window + 1`` taps, is centered on a frame, and computes the regression slope of the output of the
-    filter of order ``k - 1``.
+    ``2 * k * delta_window + 1`` taps, is centered on a frame, and computes the slope of the deltas of order ``k - 1``.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -175,8 +174,7 @@ def repeated_deltas(
 ) -> Array:
     """Append deltas, deltas of deltas and so on, as torchaudio and librosa do: each order repeats its own edge frames.
 
-    Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
-    and last frames differ.
+    Kaldi's higher-order deltas (:func:`add_deltas`) repeat the edge frames of the features, so the outer frames differ.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -146,8 +146,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the features are not floats ``(..., frames, dim)``, or the shift, the scale or the lengths do not
-            match the features.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the shift, scale or lengths do not match.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import apply_shift_and_scale

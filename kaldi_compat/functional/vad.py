@@ -156,8 +156,7 @@ def voiced_cmvn(
         follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
-        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has no
-            lengths.
+        FeatureError: the shape is wrong, the features are integers, or lengths do not match or are missing for a batch.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.vad import voiced_cmvn

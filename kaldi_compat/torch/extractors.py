@@ -53,9 +53,9 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def enter_inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Run a ``with`` block on ``threads`` threads of the CPU, without gradients, and under autocast to ``dtype``.
+    """Run a ``with`` block on ``threads`` threads of the CPU, without gradients, and under autocast on ``device``.
 
-    ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
+    ``dtype`` is the name of the data type that autocast uses, such as "bfloat16". "float32" disables autocast.
     """
     previous_threads, device_type = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
@@ -146,7 +146,7 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(module, torch.jit.ScriptModule):
         yield from module.state_dict().items()
         yield "script", [_ADDRESS.sub("", str(inner.code)) for inner in module.modules() if hasattr(inner, "code")]
-        yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
+        yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(code=False, attrs=True, params=False))
         return
     attributes = vars(module)
     for name in ("_parameters", "_buffers", "_modules"):

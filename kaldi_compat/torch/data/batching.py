@@ -117,7 +117,7 @@ class Posteriors(NamedTuple):
 
 @dataclass(frozen=True)
 class Utterance:
-    """Utterance of a data set. A target is None if the data set does not have this target.
+    """Utterance of a data set (example: :func:`collate`). A target is None if the data set does not have this target.
 
     Attributes:
         key: name of the utterance.
@@ -156,7 +156,9 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of utterances as one padded tensor. Except for labels, a target is None unless all utterances have it.
+    """Batch of utterances as one padded tensor, which :func:`collate` makes.
+
+    A target other than the labels is None unless all utterances have this target.
 
     Attributes:
         keys: names of the utterances.
@@ -299,9 +301,9 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     """Convert the labels of ``B`` utterances.
 
     Returns:
-        None if no utterance has a label. For integers of 64 bits, a tensor ``(B,)``. For sequences of such integers, an
-        int64 tensor ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if only some
-        utterances have a label, the list ``labels`` itself.
+        None if no utterance has a label. For integers that int64 can store, a tensor ``(B,)``. For sequences of such
+        integers, an int64 tensor ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if
+        only some utterances have a label, the list ``labels`` itself.
     """
     if all(label is None for label in labels):
         return None

@@ -180,10 +180,15 @@ class FeatureDataset(_KeyedDataset):
         KaldiCompatError: features and targets differ in length by more than the tolerance.
         OptionError: an argument is invalid.
 
+    >>> import io_ark, numpy as np, tempfile
     >>> from torch.utils.data import DataLoader
     >>> from kaldi_compat import FeatureDataset, collate
-    >>> data = FeatureDataset("data/train/feats.scp", utt2spk="data/train/utt2spk")  # doctest: +SKIP
-    >>> loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=4, collate_fn=collate)  # doctest: +SKIP
+    >>> path = tempfile.mkdtemp() + "/feats"
+    >>> io_ark.save(path + ".mat", np.ones((98, 80), np.float32))
+    >>> _ = open(path + ".scp", "w").write(f"utt1 {path}.mat\\n")
+    >>> [batch] = DataLoader(FeatureDataset(path + ".scp"), batch_size=16, collate_fn=collate)
+    >>> batch.keys, batch.inputs.shape
+    (['utt1'], torch.Size([1, 98, 80]))
     """
 
     def __init__(
@@ -277,11 +282,13 @@ class WaveDataset(_KeyedDataset):
         KaldiCompatError: features and targets differ in length by more than the tolerance.
         OptionError: an argument is invalid.
 
-    >>> from kaldi_compat import Fbank, NoiseAndReverberation, SpecAugment, WaveDataset
-    >>> noise = NoiseAndReverberation("musan/wav.scp", "rirs/wav.scp")  # doctest: +SKIP
-    >>> data = WaveDataset(
-    ...     "data/train/wav.scp", augment=noise, feature=Fbank(num_mel_bins=80), transform=SpecAugment()
-    ... )  # doctest: +SKIP
+    >>> import io_ark, numpy as np, tempfile
+    >>> from kaldi_compat import Fbank, SpecAugment, WaveDataset
+    >>> path = tempfile.mkdtemp() + "/speech"
+    >>> io_ark.save(path + ".wav", io_ark.Wave(16000.0, np.ones((1, 16000), np.int16)))
+    >>> _ = open(path + ".scp", "w").write(f"utt1 {path}.wav\\n")
+    >>> WaveDataset(path + ".scp", feature=Fbank(num_mel_bins=80), transform=SpecAugment())[0].input.shape
+    torch.Size([98, 80])
     """
 
     def __init__(
@@ -483,7 +490,9 @@ def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int 
         ArkError: the segment cannot be cut, or its channel is missing.
     """
     if segment is not None:
-        return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
+        if segment.channel is None:
+            segment = replace(segment, channel=channel)
+        return segment.cut(wave, min_length=0.0)
     channels = len(wave.samples)
     if channel is None and channels > 1:
         raise AudioError(f"{key}: the audio has {channels} channels: pass a channel from 0 to {channels - 1}")

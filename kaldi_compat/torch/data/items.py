@@ -42,8 +42,8 @@ class Items:
             read: function from the seed of the utterance to its input.
 
         Raises:
-            KaldiCompatError: input and targets differ in length by more than the tolerance, a function does not return
-                a tensor, the utterance is empty, or a target is invalid.
+            KaldiCompatError: input and targets differ in length by more than the tolerance, ``read`` or the transform
+                does not return a tensor, the utterance is empty, or a target is invalid.
             ArkError: the input or a target is missing or cannot be read.
         """
         seed = self.seeds.derive(key)

@@ -35,6 +35,7 @@ class FeaturesOnDevice:
     Raises:
         AudioError: the sampling rate of the audio differs from the rate that ``feature`` expects.
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
+        OptionError: ``length_tolerance`` is not a whole number, or is negative.
 
     >>> import torch
     >>> from kaldi_compat import Fbank, FeaturesOnDevice, Utterance, collate

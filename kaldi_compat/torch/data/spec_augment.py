@@ -38,7 +38,8 @@ class SpecAugment(nn.Module):
     Shape: features ``(frames, dim)`` or ``(B, frames, dim)``; lengths ``(B,)``; returns features of the same shape.
 
     Raises:
-        OptionError: an option is negative or not a whole number, or the ratio is not within 0 to 1.
+        OptionError: a number is negative, too large or not a whole number, the ratio is not within 0 to 1, or ``fill``
+            is not a number.
         FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
 
     See also: :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`, whose ``transform`` may be a SpecAugment. The

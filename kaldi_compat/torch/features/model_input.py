@@ -188,7 +188,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
 
     Raises:
         FeatureError: the file cannot be read, or statistics and features differ in dimension.
-        OptionError: both statistics and the options ``mean`` or ``std`` are passed.
+        OptionError: an option is invalid, or both statistics and the options ``mean`` or ``std`` are passed.
 
     >>> import torch
     >>> from kaldi_compat import GlobalCmvn

@@ -252,8 +252,9 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        FeatureError: the statistics have a wrong shape, or a frame count below 1.
-        OptionError: ``reverse`` or ``skip_dims`` is set without statistics.
+        FeatureError: the statistics have a wrong shape, a frame count below 1, or with ``norm_vars`` no variances or an
+            infinite number or NaN; or a dimension to skip does not exist.
+        OptionError: an option is invalid, or ``reverse`` or ``skip_dims`` is set without statistics.
 
     >>> import torch
     >>> from kaldi_compat import Cmvn
@@ -307,7 +308,9 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        FeatureError: the statistics have a wrong shape, or a frame count below 1.
+        FeatureError: the statistics have a wrong shape, a frame count below 1, no variances, or an infinite number or
+            NaN; or a dimension to skip does not exist.
+        OptionError: an option is invalid.
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn

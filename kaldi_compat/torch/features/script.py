@@ -22,8 +22,7 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
     """Return the module that ``torch.jit.script`` compiles in place of ``module``.
 
     Args:
-        module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their
-            lengths.
+        module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and lengths.
         example: a valid input of the module with two rows, shape ``(2, time, ...)``.
         int16_scale: factor on int16 samples, which are converted to floating point for the traced module.
 

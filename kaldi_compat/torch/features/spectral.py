@@ -62,7 +62,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        OptionError: Kaldi's program would refuse the options.
+        OptionError: ``engine`` or ``dft`` is unknown, or Kaldi's program would refuse the options.
     """
 
     Options: ClassVar[type[FrameOptions]]

@@ -32,7 +32,7 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
         ranges: float32 (utterances, groups, 2), written: the minima, NaN if a value is NaN, and the maxima.
         zeros: int32 (utterances, groups), written: twice the index of the first zero in the matrix, in row-major order,
             plus 1 if the zero is negative; NO_ZERO for a group without zeros.
-        row, dim: distance between the starts of two rows, and number of columns.
+        row, dim: distance between the starts of two rows in elements, and number of columns.
         FRAMES, COLUMNS: number of frames that are read at a time, and number of columns of a group.
     """
     utterance = tl.program_id(0)

@@ -152,8 +152,10 @@ def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         ranges_kernel[grid](features, places, ranges, zeros, row, dim, **_make_tile_options(OTHER_FRAMES))
     headers = features.new_empty((len(matrix_rows), 2))
-    num_groups = 1 << (grid[1] - 1).bit_length()
-    return _Launch(features, grid, places, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), num_groups)
+    return _Launch(
+        features, grid, places, ranges, zeros, headers, num_elements=int(code_ends[-1]), num_steps=int(step_ends[-1]),
+        num_groups=1 << (grid[1] - 1).bit_length(),
+    )  # fmt: skip
 
 
 def _make_tile_options(frames: int) -> dict[str, Any]:

@@ -43,6 +43,7 @@ MAX_BANKS = 2048
 # Maximum number of samples of a row with 32-bit indices. Reflection at the ends of a row computes with twice its
 # length, which must be below 2^31 with a margin for frames beyond the ends.
 WIDE = 1 << 29
+RAW_ENERGY, WINDOWED_ENERGY = 1, 2  # Kinds of energy: before preemphasis and after windowing. 0 stands for no energy.
 # Tensors that captured CUDA graphs read at each replay. This list keeps the tensors when caches drop them.
 _captured: list[object] = []
 
@@ -139,14 +140,14 @@ def _launch_kernel(
     mel = module._get_filter_bank(1.0)
     num_columns = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((total_frames, num_columns), dtype=torch.float32)  # Power spectra or mel energies.
-    needs_raw_energy = module._needs_energy(raw=True)
-    # See :func:`make_kernel_options`.
-    energy_kind = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
+    energy_kind = RAW_ENERGY if module._needs_energy(raw=True) else 0
+    if module._needs_energy(raw=False):
+        energy_kind = WINDOWED_ENERGY
     log_energy = energies.new_empty(total_frames) if energy_kind else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
     filters, banks = no_filters if mel is None else _select_filters(module, spans, total_frames, device)
-    if is_capturing(device):
+    if is_capturing(device):  # The captured graph reads these tensors at each replay.
         _captured.append((factors, bins, filters))
     constants = make_kernel_options(
         module, lengths is not None, energy_kind, noise.kind, wide_indices=wide_indices, has_banks=banks is not None
@@ -179,7 +180,7 @@ def _launch_kernel(
                 module.options.preemphasis_coefficient,
                 module.options.waveform_scale,
                 module.options.dither,
-                EPSILON if needs_raw_energy else module._windowed_energy_floor,
+                EPSILON if energy_kind == RAW_ENERGY else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
                 maxnreg=_choose_registers(device, module.points),
@@ -195,7 +196,7 @@ def make_kernel_options(
     Args:
         module: the feature.
         is_ragged: True for rows of different lengths.
-        energy_kind: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+        energy_kind: RAW_ENERGY, WINDOWED_ENERGY, or 0 for no energy.
         noise_kind: the attribute ``kind`` of :class:`Noise`.
         wide_indices: True for 64-bit indices.
         has_banks: True for several filter banks.

@@ -50,7 +50,7 @@ class History:
         return column + torch.arange(count, device=column.device)
 
     def get_items(self, indices: Tensor) -> Tensor:
-        """Return the items (slots, n, ...) with the indices ``indices`` (slots, n). Discarded items are undefined."""
+        """Return the items (slots, n, ...) with the indices ``indices`` (slots, n). Discarded items have any value."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*indices.shape, *self._items.shape[2:])

@@ -231,7 +231,7 @@ class Tracker:
             groups=np.zeros(count, np.uint8),  # Add all rows as in groups of four, because chunks must not affect sums.
             frame_counts=np.array([count]),
         )
-        self._paths.extend(new_frames, 0, count, [len(self._paths) + count])
+        self._paths.extend(new_frames, begin=0, end=count, ends=[len(self._paths) + count])
         self._searched_count = frame_count
 
     def _compute_variance(self, end: int) -> float:

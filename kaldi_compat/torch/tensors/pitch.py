@@ -167,7 +167,7 @@ def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
     count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
         frames = (count - constants.window) // constants.shift + 1
-        return max(frames, 0) if isinstance(frames, int) or not hasattr(frames, "clip") else frames.clip(0)
+        return frames.clip(0) if hasattr(frames, "clip") else max(frames, 0)  # A symbol, like an int, has no clip.
     if count < constants.window:
         return 0
     return (2 * count + constants.shift) // (2 * constants.shift)
