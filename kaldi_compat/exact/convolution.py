@@ -14,7 +14,7 @@ from kaldi_compat.exact.plan import compute_split_radix_tables
 def choose_fft_points(num_taps: int) -> int:
     """Return the number of points of Kaldi's FFT for a convolution with a filter of ``num_taps`` samples.
 
-    It is a power of two of at least ``4 * num_taps``, and determines the rounding of the convolution.
+    The number is the smallest power of two of at least ``4 * num_taps``. It determines the rounding of the convolution.
     """
     return max(4, 1 << (4 * num_taps - 1).bit_length())
 

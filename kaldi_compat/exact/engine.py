@@ -140,6 +140,7 @@ def compute_batch_features(
     Raises:
         ValueError: ``out`` has a different type or shape.
         AudioError: ``seeds`` returns too few states.
+        MemoryError: the memory for a block of frames cannot be allocated.
     """
     row_count, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:

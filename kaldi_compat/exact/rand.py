@@ -78,7 +78,7 @@ def get_seed_source(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a generator of a wrong type. Its message shows a valid expression, ``example``."""
+    """Return the error for a generator of a wrong type. The message shows ``example``, a valid generator."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 

@@ -178,8 +178,7 @@ def resample_chunk(
     Args:
         samples: the audio of the utterance up to the end of the chunk, int16 or float32 (T,).
         filters: result of :func:`make_resampling_filters`.
-        outputs: (first, end): index of the first output sample, and of the sample after the last. If ``end`` is not
-            above ``first``, the chunk has no output samples.
+        outputs: (first, end): index of the first output sample, and of the sample after the last; none if end <= first.
         chunk_start: index in ``samples`` of the chunk's first sample. As in Kaldi, the products of a filter that
             extends beyond the chunk are added in a different order, which changes the rounding.
     """
@@ -257,7 +256,7 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        First index and exclusive end of the output samples whose filters lie inside. Both are equal without samples.
+        First index and exclusive end of the output samples whose filters lie inside; equal if no such sample exists.
     """
     first_output, outputs_end = outputs
     candidates = range(first_output, outputs_end)

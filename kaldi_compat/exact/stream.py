@@ -73,7 +73,7 @@ class WindowFlow(abc.ABC):
         Args:
             chunk: the next items.
             lengths: number of items in the chunk, or in each slot of a batch.
-            ended: True where the items end with this chunk. The next chunk starts a new utterance.
+            ended: True where the utterance ends with this chunk. The next chunk then starts a new utterance.
         """
         history = self.history
         history.append(chunk, lengths)

@@ -36,7 +36,7 @@ def check_lengths(
     Raises:
         error: the lengths are not integers, have no values (device meta), have a wrong shape, are negative, or exceed
             the size of the axis. The values of a tensor are checked only on the CPU, because reading them would wait
-            for a GPU, and never while it is traced.
+            for a GPU, and never in a traced call.
     """
     if lengths is None:
         return None

@@ -79,7 +79,6 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        options: options of the window and the normalization.
 
     Returns:
         Features (frames, dim), or None if ``norm_vars`` is set and a variance must be floored, for which Kaldi warns.

@@ -156,7 +156,6 @@ def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
-        options: options of the normalization.
         dtype: type of the features and of the results.
     """
     xp = get_namespace(statistics)
@@ -220,7 +219,6 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
     Args:
         features: (..., frames, dim).
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances.
-        options: options of the normalization.
     """
     if not options.norm_means:
         return features
@@ -295,7 +293,6 @@ def compute_sliding_windows(frame_indices: Array, frames: Any, options: SlidingC
     Args:
         frame_indices: indices of the frames, integers of any shape.
         frames: total number of frames, a number or an array that broadcasts with ``frame_indices``.
-        options: options of the window.
 
     Returns:
         The starts and the ends, both of the shape of ``frame_indices`` after broadcasting.
@@ -431,9 +428,9 @@ def apply_mean_and_variance(
     """Normalize each frame by the mean of its window, and with ``norm_vars`` also by the variance.
 
     Args:
-        features, mean, variance: (..., frames, dim): features, and mean and variance of the window of each frame.
+        features: (..., frames, dim).
+        mean, variance: (..., frames, dim): mean and variance of the window of each frame.
         size: (..., frames): number of frames of each window. With ``norm_vars``, windows of one frame give zeros.
-        options: options of the normalization.
     """
     xp = get_namespace(features)
     centered = to_float64(features) - mean
@@ -509,7 +506,6 @@ def fill_window(
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
         statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for the utterances of a batch.
         max_frames: largest number of frames that the statistics count as, a number or ``(..., 1)``.
-        options: options of the window.
 
     Returns:
         Means, variances and sizes of the filled windows, in the shapes of ``window``.
@@ -536,7 +532,6 @@ def normalize_frames_online(
     Args:
         features: (..., frames, dim).
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
-        options: options of the normalization.
         skip_dims: indices of columns that are not normalized.
 
     Raises:

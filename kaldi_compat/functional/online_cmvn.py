@@ -32,7 +32,7 @@ logger = Logger("kaldi_compat")
 class OnlineCmvn:
     """Normalize each frame over a window that ends with the frame, with the bits of Kaldi's apply-cmvn-online.
 
-    A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
+    A call normalizes the next frames of an utterance, in any number. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
     corpus are added. :meth:`end_utterance` begins a new utterance of the same speaker, and :meth:`reset` begins an
     utterance of a new speaker.

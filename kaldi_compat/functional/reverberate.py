@@ -1,7 +1,6 @@
 """Simulation of reverberation and noise (Kaldi: src/featbin/wav-reverberate.cc, src/feat/signal.cc).
 
-NumPy arrays give Kaldi's samples bit for bit, in float32. Torch tensors are computed with torch's FFT, on any device
-and with gradients.
+NumPy arrays give Kaldi's samples bit for bit, in float32. Torch tensors use torch's FFT, on any device, with gradients.
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ def reverberate(
     Args:
         signal: ``(..., samples)``, float32, NumPy or torch.
         sample_frequency: sampling rate of the signal in Hz.
-        impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
+        impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples / 32768); None for no reverberation.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
         options, changes: length and level of the output, as ``ReverberationOptions`` or by name (default: Kaldi's).
         rir_frequency: sampling rate in Hz of the impulse response, which is not resampled, as in Kaldi; None if equal.

@@ -34,7 +34,6 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_count
 
     Args:
         log_energy: (..., frames), zero after the last valid frame.
-        options: options of the detector.
         frame_counts: (..., 1): number of valid frames; 0 counts as 1.
     """
     xp = get_namespace(log_energy)
@@ -56,8 +55,7 @@ def compute_vad(
 ) -> Array:
     """Detect the voiced frames by their log energy (Kaldi: ComputeVadEnergy).
 
-    A frame is voiced if a sufficient share of the frames around it exceeds a threshold: a constant plus a fraction of
-    the mean log energy.
+    A frame is voiced if enough frames around it exceed a threshold, a constant plus a fraction of the mean log energy.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.

@@ -384,7 +384,7 @@ class _Encoder(_Pretrained):
     """Computes hidden states of an encoder. Layer 0 is the input of the first layer. The last layer is the output.
 
     A call returns states ``(B, rows, dim)`` and the number of rows of each utterance ``(B,)``; for several layers, a
-    dictionary of such pairs with the keys ``layer<number>``.
+    dictionary of such pairs with the keys ``layer<number>``. Raises OptionError if the model has no such layers.
     """
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:

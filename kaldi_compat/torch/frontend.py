@@ -248,8 +248,7 @@ class FrontendStream(StreamCall):
         or (T,) for one slot, is floating point in -1 to 1, or int16.
 
         Raises:
-            AudioError: the chunk has a wrong shape or type, the lengths do not match it, or a chunk on a CPU, without
-                lengths, has NaN.
+            AudioError: the chunk has a wrong shape or type or, on a CPU without lengths, NaN; or the lengths are wrong.
             OptionError: the call is exported or traced.
         """
         if not isinstance(chunk, Tensor):

@@ -156,9 +156,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of utterances as one padded tensor, which :func:`collate` makes.
-
-    A target other than the labels is None unless all utterances have this target.
+    """Batch of utterances, padded by :func:`collate`. A target other than labels is None unless all utterances have it.
 
     Attributes:
         keys: names of the utterances.

@@ -181,14 +181,12 @@ class FeatureDataset(_KeyedDataset):
         OptionError: an argument is invalid.
 
     >>> import io_ark, numpy as np, tempfile
-    >>> from torch.utils.data import DataLoader
-    >>> from kaldi_compat import FeatureDataset, collate
+    >>> from kaldi_compat import FeatureDataset
     >>> path = tempfile.mkdtemp() + "/feats"
     >>> io_ark.save(path + ".mat", np.ones((98, 80), np.float32))
     >>> _ = open(path + ".scp", "w").write(f"utt1 {path}.mat\\n")
-    >>> [batch] = DataLoader(FeatureDataset(path + ".scp"), batch_size=16, collate_fn=collate)
-    >>> batch.keys, batch.inputs.shape
-    (['utt1'], torch.Size([1, 98, 80]))
+    >>> FeatureDataset(path + ".scp")[0].input.shape
+    torch.Size([98, 80])
     """
 
     def __init__(

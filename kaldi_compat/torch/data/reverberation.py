@@ -127,7 +127,7 @@ class NoiseAndReverberation:
 
 
 class _Recordings:
-    """Recordings of the script file ``file``, of which :meth:`load_random_recording` loads one."""
+    """Recordings of the script file ``file``. Raises OptionError if the file lists no recordings."""
 
     def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
         name = find_script(file)

@@ -91,8 +91,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             ``torch.distributed`` if it is initialized; otherwise there is one process.
 
     Raises:
-        OptionError: no limit is passed, an argument is invalid, no utterance has a length from ``min_length`` to
-            ``max_length``, or ``drop_last`` leaves no batch.
+        OptionError: no limit is passed, an argument is invalid, or there is no batch, for example with ``drop_last``.
 
     >>> from kaldi_compat import BucketBatchSampler
     >>> sampler = BucketBatchSampler([30, 10, 31, 11], batch_size=2, shuffle=False)

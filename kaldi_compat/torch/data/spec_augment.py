@@ -127,7 +127,10 @@ class SpecAugment(nn.Module):
         return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 
     def _draw_numbers(self, num_rows: int, generator: torch.Generator | None) -> Tensor:
-        """Draw two uniform numbers for the warp and two for each mask of each row: ``(num_rows, 1 + masks, 2)``."""
+        """Draw two uniform numbers for the warp and two for each mask of each row: ``(num_rows, 1 + masks, 2)``.
+
+        Raise OptionError if ``generator`` has a wrong type.
+        """
         if not isinstance(generator, torch.Generator | None):
             raise make_generator_error(generator, TORCH_GENERATOR)
         shape = num_rows, 1 + self.num_time_masks + self.num_frequency_masks, 2

@@ -1,7 +1,6 @@
 """Modules for the post-processing of features: deltas, shifted deltas, splicing and CMVN.
 
-A module applies a function of :mod:`kaldi_compat.functional` with fixed options, and can be moved, copied, compiled
-and exported.
+A module applies a function of :mod:`kaldi_compat.functional` with fixed options, and can be compiled and exported.
 """
 
 from __future__ import annotations

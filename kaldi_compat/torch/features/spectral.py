@@ -57,8 +57,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     Args:
         options: the options; Kaldi's defaults if None.
         engine: the engine that computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
-        dft: algorithm of the torch engine: "fft", or "matmul" (a matrix product) for devices and runtimes of exported
-            models that lack an FFT.
+        dft: algorithm of the torch engine: "fft", or "matmul" (a matrix product) for devices and runtimes without FFT.
         changes: single options by name, which replace values in ``options``.
 
     Raises:
@@ -166,9 +165,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), an
                 :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 samples are
                 computed in float64, and all other types in float32.
-            lengths: number of samples in each row of (B, T), a tensor or a list. The samples after a row's length are
-                ignored. For a GPU, pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the
-                GPU.
+            lengths: number of samples in each row of (B, T), a tensor or a list. Later samples are ignored. For a GPU,
+                pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the GPU.
             vtln_warp: VTLN factor, or one per utterance: a tensor (B,) or a list. The spectrogram ignores it.
             generator: source of the dithering noise: torch's global generator if None, a ``torch.Generator``, or a
                 :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
@@ -216,7 +214,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self.features_of_energies(self.energies(spectrum, filter_bank), log_energy)
 
     def _make_exact_plan(self) -> Plan | None:
-        """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""
+        """Return the plan of the exact engine, or None if the engine does not compute the features: see is_exact."""
         return make_plan(self.options, accurate_fft=self._has_accurate_fft) if is_exact(self) else None
 
     def _count_frames(self, num_samples: Any) -> Any:

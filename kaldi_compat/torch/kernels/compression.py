@@ -165,7 +165,7 @@ def _make_tile_options(frames: int) -> dict[str, Any]:
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress matrices by SPEECH_FEATURE, not ``method``. Return ``kind`` and ``tensors`` of CompressedMatrices."""
+    """Compress by SPEECH_FEATURE; ``method`` is not used. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.num_steps, dtype=torch.int16)

@@ -70,12 +70,12 @@ def launch_features(
     vtln_warp: float | Sequence[float],
     generator: Generator = None,
     *,
-    wide_indices: bool = False,
+    is_wide: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute features with the kernel.
 
     For the arguments and the result, see :func:`~kaldi_compat.torch.kernels.compute_features`. With
-    ``wide_indices``, indices have 64 bits even if 32 bits would be enough.
+    ``is_wide``, indices have 64 bits even if 32 bits would be enough.
     """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
@@ -93,7 +93,7 @@ def launch_features(
     if lengths is not None and counts is not None:
         # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
-    features = _launch_kernel(module, rows, lengths, count, spans, noise, wide_indices or rows.shape[1] > WIDE)
+    features = _launch_kernel(module, rows, lengths, count, spans, noise, is_wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -104,7 +104,7 @@ def launch_features(
 def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
     """Compute the features (frames, dim) of a row of audio (T,), int16 or float32 on a GPU.
 
-    The feature must have ``snip_edges``. ``spans`` has the VTLN factors of the frames.
+    The feature must have ``snip_edges``. ``spans`` has the VTLN factors, and ``generator`` draws the dithering noise.
     """
     count = count_frames(len(row), module.size, module.shift)
     noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
@@ -129,12 +129,12 @@ def _make_noise(
 
 
 def _launch_kernel(
-    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Spans, noise: Noise, wide_indices: bool
+    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Spans, noise: Noise, is_wide: bool
 ) -> Tensor:
     """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 
     ``lengths`` are the numbers of valid samples, int64 (B,), or None. ``spans`` have the VTLN factors of the
-    frames, and ``noise`` dithers the audio. With ``wide_indices``, indices have 64 bits.
+    frames, and ``noise`` dithers the audio. With ``is_wide``, indices have 64 bits.
     """
     device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
@@ -150,7 +150,7 @@ def _launch_kernel(
     if is_capturing(device):  # The captured graph reads these tensors at each replay.
         _captured.append((factors, bins, filters))
     constants = make_kernel_options(
-        module, lengths is not None, energy_kind, noise.kind, wide_indices=wide_indices, has_banks=banks is not None
+        module, lengths is not None, energy_kind, noise.kind, is_wide=is_wide, has_banks=banks is not None
     )
     num_programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
     scratch = torch.empty((num_programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
@@ -189,16 +189,15 @@ def _launch_kernel(
 
 
 def make_kernel_options(
-    module: Feature, is_ragged: bool, energy_kind: int, noise_kind: int, *, wide_indices: bool, has_banks: bool
+    module: Feature, is_ragged: bool, energy_kind: int, noise_kind: int, *, is_wide: bool, has_banks: bool
 ) -> dict[str, Any]:
     """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
 
     Args:
-        module: the feature.
         is_ragged: True for rows of different lengths.
         energy_kind: RAW_ENERGY, WINDOWED_ENERGY, or 0 for no energy.
         noise_kind: the attribute ``kind`` of :class:`Noise`.
-        wide_indices: True for 64-bit indices.
+        is_wide: True for 64-bit indices.
         has_banks: True for several filter banks.
 
     Returns:
@@ -222,7 +221,7 @@ def make_kernel_options(
         "GROUP": GROUP,
         "REFLECTED": not options.snip_edges,
         "RAGGED": is_ragged and not options.snip_edges,
-        "WIDE": wide_indices,
+        "WIDE": is_wide,
         "SCALED": options.waveform_scale != 1,
         "NOISE": noise_kind,
         "REMOVE_DC": options.remove_dc_offset,

@@ -59,8 +59,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     Args:
         chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
-        lengths: number of valid samples or frames of the chunk in each slot, (slots,): 0 for a slot without input, None
-            if all are valid.
+        lengths: number of valid samples or frames in each slot, (slots,), 0 without input; None if all are valid.
         final: True for the slots whose utterance ends with this chunk, one bool for all slots or (slots,). These slots
             return their last frames and start a new utterance.
 

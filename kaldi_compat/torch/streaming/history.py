@@ -20,8 +20,7 @@ class History:
     The index of an item counts from the start of the utterance.
 
     Attributes:
-        start: (slots,): index of the first stored item. If it exceeds ``end``, items that arrive before it are
-            discarded.
+        start: (slots,): index of the first stored item. Items that arrive before this index are discarded.
         end: (slots,): number of items received so far.
     """
 

@@ -98,8 +98,7 @@ class FrameStream(Stream[Any]):
     """Stream of a module that computes each frame independently.
 
     Args:
-        module: :class:`~kaldi_compat.Floor`, :class:`~kaldi_compat.GlobalCmvn`, or :class:`~kaldi_compat.Cmvn` with
-            statistics.
+        module: ``Floor``, ``GlobalCmvn``, or ``Cmvn`` with statistics.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch

@@ -15,7 +15,7 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     """Compute linear prediction coefficients by Durbin's recursion from autocorrelations (..., n + 1) at lags 0 to n.
 
     Returns:
-        The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
+        The coefficients (..., n) with Kaldi's sign, opposite to the predictor's, and the residual energy (...).
     """
     by_lag = autocorrelation.movedim(-1, 0)
     order = len(by_lag) - 1

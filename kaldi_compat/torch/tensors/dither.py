@@ -43,6 +43,9 @@ def make_frame_noise(frames: Tensor, is_valid: Tensor | None, generator: Generat
         is_valid: mask ``(rows, frames)`` of the frames that exist; None if all exist. Only these frames consume states
             of a :class:`NoiseSource`.
         generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
+
+    Raises:
+        OptionError: ``generator`` has a wrong type, or is a :class:`NoiseSource` while a model is exported or traced.
     """
     if generator is None:
         return lambda block: torch.randn_like(frames[:, block])
@@ -63,7 +66,7 @@ def draw_frame_states(shape: Sequence[int], is_valid: Tensor | None, source: Noi
         shape: (rows, frames), the shape of the frames without their samples.
         is_valid: mask (rows, frames) of the frames that exist; None if all exist. Only these frames consume states. A
             mask on a GPU is copied to the CPU, which waits for the GPU, because the number of states depends on it.
-        source: source of the states.
+        source: source of the states. A wrong type raises OptionError.
 
     Returns:
         States, int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.

@@ -66,8 +66,7 @@ def track_batch(
     Args:
         samples: (B, T), float32 or float64, on any device.
         lengths: (B,): number of valid samples of each row; None if all samples are valid.
-        constants: constants of the tracker.
-        tables: tables of the tracker, on the device of the samples.
+        constants, tables: constants and tables of the tracker. The tables are on the device of the samples.
 
     Returns:
         features: (B, frames, 2): normalized correlation, and pitch in Hz; zero after the last frame of each row.
@@ -120,7 +119,6 @@ class Schedule(NamedTuple):
             lengths: ``(B,)``: number of samples of each utterance before resampling.
             longest: upper limit of the lengths.
             frames: number of columns of ``samples``. Columns after the last frame of an utterance are undefined.
-            constants: constants of the tracker.
         """
         samples_in = lengths[:, None]
         frame_indices = torch.arange(0, frames, device=lengths.device)
@@ -161,8 +159,8 @@ def _find_received_samples(sample_counts: Tensor, frame_counts: Tensor, frames: 
 def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
     """Return the number of frames of whole audio with ``samples`` samples, an int, a tensor or a compiler's symbol.
 
-    Unlike :meth:`PitchConstants.count_frames`, it computes in integers, which compilers can trace. For centered frames,
-    Kaldi rounds in float32, so the results may differ for 2^23 resampled samples (35 minutes at 4 kHz) and more.
+    Unlike :meth:`PitchConstants.count_frames`, this function uses integers, which compilers can trace. For centered
+    frames, Kaldi rounds to float32, so the result may differ for 2^23 resampled samples (35 minutes at 4 kHz) or more.
     """
     count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
@@ -189,7 +187,6 @@ def cut_windows(signal: Tensor, num_frames: int, constants: PitchConstants, leng
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
         num_frames: number of frames. Every frame must start before the end of the signal.
-        constants: constants of the tracker.
         lengths: ``(B,)``: number of valid samples of each row.
     """
     size, shift, start = constants.span, constants.shift, constants.start
@@ -264,7 +261,6 @@ def compute_search_nccf(
         variance: ``(..., frames)``: variance from which the ballast of each frame is computed.
         new_variance: ``(..., 1)``: variance that is known when the search is repeated.
         is_repeated: ``(..., frames)``: mask of the frames whose search is repeated.
-        constants: constants of the tracker.
     """
     ballast = _compute_ballast(variance, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
