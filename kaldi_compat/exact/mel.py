@@ -59,8 +59,7 @@ class VtlnWarp:
     def __call__(self, frequency: Floats) -> Floats:
         """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies below ``low`` or above ``high`` stay unchanged.
 
-        Raises:
-            OptionError: an inflection point does not lie between ``low`` and ``high``.
+        Raise OptionError if an inflection point does not lie between ``low`` and ``high``.
         """
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)

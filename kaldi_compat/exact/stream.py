@@ -209,13 +209,10 @@ class ChunkStream(AudioFlow):
         """Return the features (frames, dim) of the frames that a chunk completes.
 
         Args:
-            chunk: samples (T,).
+            chunk: samples (T,). Other shapes, and numbers that are not real, raise AudioError.
             final: True if the utterance ends with this chunk. The next chunk then starts a new utterance.
             vtln_warp: VTLN factor.
             seeds: source of the ``rand_r()`` states for the dithering noise; None for no noise.
-
-        Raises:
-            AudioError: the samples are not real numbers of shape (T,).
         """
         self._vtln_warp, self._seeds = vtln_warp, seeds
         samples = convert_to_samples(chunk)

@@ -225,8 +225,7 @@ def compute_inner_shifted_deltas(
     """Compute features with shifted deltas for the frames that have all their context.
 
     Args:
-        features: ``(..., left + frames + right, dim)`` with
-            ``left, right = count_shifted_delta_context(options)``.
+        features: ``(..., left + frames + right, dim)``: see :func:`count_shifted_delta_context` for ``left, right``.
         options: window, number of blocks, and shift from block to block in frames.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
@@ -234,11 +233,10 @@ def compute_inner_shifted_deltas(
         ``(..., frames, dim * (num_blocks + 1))``: the features, and then the blocks of deltas.
     """
     left, right = count_shifted_delta_context(options)
-    block_starts: list[int] = [
-        left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
-    ]
+    first: int = left - options.delta_window  # First input frame of the first block of deltas.
+    starts = [left, *[first + block * options.block_shift for block in range(options.num_blocks)]]
     filters = filters or compute_shifted_delta_filters(options, choose_precision(features))
-    return filter_frames(features, filters, [left, *block_starts], features.shape[-2] - left - right)
+    return filter_frames(features, filters, starts, features.shape[-2] - left - right)
 
 
 @takes_options(ShiftedDeltaOptions)

@@ -174,10 +174,11 @@ class OnlineCmvn:
         window of row ``start``. For ``bounds`` and ``adapts``, see :meth:`utterances`.
         """
         normalized = []
+        begin_utterance = self.end_utterance if adapts else self.reset
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
                 start = 0
-                self.end_utterance() if adapts else self.reset()
+                begin_utterance()
             if len(frames):
                 normalized.append(self._normalize_utterance(frames, start))
         return np.concatenate(normalized)

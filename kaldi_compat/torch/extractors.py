@@ -307,8 +307,9 @@ class _Pretrained:
             raise ValueError(
                 f"the audio is longer than the model's limit of {seconds:g} s: cut the audio into segments"
             )
-        options |= {} if self.max_samples else {"padding": True}
         options |= {"sampling_rate": rate, "return_tensors": "pt"}
+        if not self.max_samples:
+            options["padding"] = True
         with torch.autocast("cpu", enabled=False):  # Feature extractors compute on the CPU, in float32.
             if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
                 tensors = dict(self.processor(list(audio), **options))

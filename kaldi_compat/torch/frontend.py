@@ -159,6 +159,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, tracing)
             return self._compute_model_input(audio)
         audio = prepare_audio(array, lengths, rate, self.preset, self.feature.size, resample_rows)
+        # Only the exact engine takes arrays, and only if no frame is shortened.
         if self.preset.shortens_frame or not is_exact(self.feature):
             row_lengths = None if audio.lengths is None else torch.as_tensor(audio.lengths)
             audio = CheckedAudio(torch.from_numpy(audio.samples), row_lengths)

@@ -44,6 +44,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     (tensor([[1., 2.],
             [3., 0.]]), tensor([2, 1]))
     """
+    # The kind of a tensor is its data type and its shape after the first axis. The kind of another object is its class.
     kinds = {(item.dtype, *item.shape[1:]) if isinstance(item, Tensor) and item.ndim else type(item) for item in items}
     if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
         described = " and ".join(sorted(map(str, kinds))) or "nothing"

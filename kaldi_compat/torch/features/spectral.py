@@ -244,9 +244,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
         """Compute features (frames, dim) of utterances (T,), as one batch if the exact engine computes all of them."""
-        if {
-            choose_engine(self, utterance.samples, None, utterance.tracing, 1.0, generator) for utterance in utterances
-        } != {"exact"}:
+        engines = {choose_engine(self, audio.samples, None, audio.tracing, 1.0, generator) for audio in utterances}
+        if engines != {"exact"}:
             return [self._compute(utterance, generator) for utterance in utterances]
         arrays = [_to_array(utterance.samples) for utterance in utterances]
         warps: Any = [utterance.warps for utterance in utterances]
