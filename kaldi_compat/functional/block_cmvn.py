@@ -31,15 +31,12 @@ def _compute_statistics_in_c(
 def compute_statistics(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
-    """Compute the CMVN statistics of each utterance (:func:`~kaldi_compat.functional.cmvn.cmvn_statistics`).
+    """Compute the CMVN statistics (utterances, 2, dim + 1) of each utterance, as ``cmvn_statistics`` does.
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         weights: weight of each frame, (frames,); None for 1.
         onto: statistics (utterances, 2, dim + 1), to which the frames are added in order; None for zeros.
-
-    Returns:
-        Statistics (utterances, 2, dim + 1).
     """
     no_arrays = [None] * (len(bounds) - 1)
     utterance_weights = no_arrays if weights is None else split_utterances(weights, bounds)

@@ -245,6 +245,7 @@ def apply_cmvn(
     Raises:
         FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the statistics do not match
             the features, count fewer than one frame, or with ``norm_vars`` are not finite or lack variances.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_statistics
@@ -278,6 +279,7 @@ def apply_own_cmvn(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
     """
     options = make_options("apply_own_cmvn", CmvnOptions, options, changes)
     return zero_padding(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
@@ -329,6 +331,7 @@ def compute_sliding_mean_and_variance(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
     """
     lengths = check_features(features, lengths)
     options = make_options("compute_sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
@@ -396,6 +399,7 @@ def sliding_cmvn(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -468,6 +472,7 @@ def online_cmvn(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, a dimension to skip does not
             exist, the lengths do not match, or the statistics are invalid (see :func:`apply_cmvn`).
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics, online_cmvn

@@ -226,6 +226,7 @@ def reverberate(
     Raises:
         AudioError: the signal or the impulse response is empty or has a wrong shape, the signal has unsigned or 8-bit
             integers, a noise is invalid, or the duration is out of range.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.reverberate import reverberate

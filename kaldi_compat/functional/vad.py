@@ -68,6 +68,7 @@ def compute_vad(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, there are no columns, the features are integers, or the
             lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.vad import compute_vad
@@ -155,6 +156,7 @@ def voiced_cmvn(
 
     Raises:
         FeatureError: the shape is wrong, the features are integers, or lengths do not match or are missing for a batch.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.vad import voiced_cmvn

@@ -33,7 +33,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise as for the whole utterance.
 
     Args:
-        module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
+        module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch

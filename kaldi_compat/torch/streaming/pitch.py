@@ -54,7 +54,7 @@ class PitchStream(Stream[PitchOptions]):
             disagree on its pitch. Paths disagree in digital silence, which matches every pitch equally well.
 
     Raises:
-        OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
+        OptionError: ``module`` is not a Pitch, ``nccf_ballast_online`` is False, or online decoding is simulated.
 
     >>> import torch
     >>> from kaldi_compat import Pitch
@@ -105,7 +105,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     :class:`~kaldi_compat.KaldiRandom` draws the same noise as a call with the whole utterance.
 
     Args:
-        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`.
+        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch

@@ -70,7 +70,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
     The latency is ``delta_order * delta_window`` frames.
 
     Args:
-        module: :class:`~kaldi_compat.Deltas`.
+        module: :class:`~kaldi_compat.Deltas`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -95,7 +95,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
     """Stream that appends shifted deltas to frames (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     Args:
-        module: :class:`~kaldi_compat.ShiftedDeltas`.
+        module: :class:`~kaldi_compat.ShiftedDeltas`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -119,7 +119,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
     The latency is ``right_context`` frames.
 
     Args:
-        module: :class:`~kaldi_compat.Splice`.
+        module: :class:`~kaldi_compat.Splice`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -159,7 +159,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     ``min_cmn_window`` frames wait, until all of them have arrived.
 
     Args:
-        module: :class:`~kaldi_compat.SlidingCmvn`.
+        module: :class:`~kaldi_compat.SlidingCmvn`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -203,7 +203,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     utterances of the same slot, which :meth:`new_speaker` discards.
 
     Args:
-        module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
+        module: :class:`~kaldi_compat.OnlineCmvn`, which has corpus statistics. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch

@@ -21,7 +21,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
     See :func:`~kaldi_compat.functional.stacking.low_frame_rate`.
 
     Args:
-        module: :class:`~kaldi_compat.LowFrameRate`.
+        module: :class:`~kaldi_compat.LowFrameRate`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -65,7 +65,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
     """Stream that concatenates consecutive frames (:func:`~kaldi_compat.functional.stacking.stack_frames`).
 
     Args:
-        module: :class:`~kaldi_compat.StackFrames`.
+        module: :class:`~kaldi_compat.StackFrames`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -98,7 +98,7 @@ class FrameStream(Stream[Any]):
     """Stream of a module that computes each frame independently.
 
     Args:
-        module: ``Floor``, ``GlobalCmvn``, or ``Cmvn`` with statistics.
+        module: ``Floor``, ``GlobalCmvn``, or ``Cmvn`` with statistics. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
