@@ -171,13 +171,13 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
     the equal-loudness factors by which PLP multiplies the mel energies.
     """
     is_nonzero = weights != 0
-    first = is_nonzero.argmax(0)
+    first_bins = is_nonzero.argmax(0)
     # A filter whose weights are all zero gets one weight of zero, so that no filter is empty.
-    end = np.where(is_nonzero.any(0), len(weights) - is_nonzero[::-1].argmax(0), 1)
+    end_bins = np.where(is_nonzero.any(0), len(weights) - is_nonzero[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
-    bounds = list(zip(first.tolist(), end.tolist(), strict=True))
-    nonzero_weights = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
-    return MelTable(tuple(i for i, _ in bounds), nonzero_weights, loudness)
+    bounds = list(zip(first_bins.tolist(), end_bins.tolist(), strict=True))
+    nonzero_weights = tuple(column[first:end] for column, (first, end) in zip(columns, bounds, strict=True))
+    return MelTable(tuple(first for first, _ in bounds), nonzero_weights, loudness)
 
 
 def compute_split_radix_tables(log_points: int) -> list[Floats]:

@@ -65,9 +65,9 @@ def _multiply_ragged_matrices(
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
         is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= max_results
-        first = first_column if is_small else b.shape[2]
-        out[begin:end, :first] = _multiply_in_panels(a[begin:end], columns[:, :first], max_terms)
-        out[begin:end, first:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, first:])
+        split_column = first_column if is_small else b.shape[2]
+        out[begin:end, :split_column] = _multiply_in_panels(a[begin:end], columns[:, :split_column], max_terms)
+        out[begin:end, split_column:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, split_column:])
     return out
 
 
@@ -123,10 +123,10 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
     # The small kernel keeps 16 sums per result only in the columns after the last group of 16, if they are few.
     small_limits = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
+    stacked = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _multiply_ragged_matrices(left, columns, bounds, small_limits, max_terms).reshape(*batch, rows, width)
+    return _multiply_ragged_matrices(stacked, columns, bounds, small_limits, max_terms).reshape(*batch, rows, width)
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:

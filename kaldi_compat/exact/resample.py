@@ -260,8 +260,9 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
     """
     first_output, outputs_end = outputs
     candidates = range(first_output, outputs_end)
-    first = first_output + bisect.bisect_left(candidates, begin, key=filters.find_first_input)
-    return first, max(first, first_output + bisect.bisect_right(candidates, end, key=filters.find_input_end))
+    inside_first = first_output + bisect.bisect_left(candidates, begin, key=filters.find_first_input)
+    inside_end = first_output + bisect.bisect_right(candidates, end, key=filters.find_input_end)
+    return inside_first, max(inside_first, inside_end)
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:

@@ -68,7 +68,7 @@ class WindowFlow(abc.ABC):
     done: Count  # Number of frames returned so far.
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Append a chunk to the history, and return the frames that the chunk decides and their number.
+        """Append a chunk to the history. Return the frames that no later chunk can change, and the number of frames.
 
         Args:
             chunk: the next items.

@@ -71,7 +71,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
     def __getitem__(self, index: int) -> Utterance:
         """Return the utterance ``index``. If it is unreadable and skipped, return the next readable utterance.
 
-        After the last utterance, continue with the first one. Raise KaldiCompatError if no utterance can be read.
+        After the last utterance, continue with the first utterance. Raise KaldiCompatError if no utterance can be read.
         """
         if (utterance := self._read_utterance(index)) is not None:
             return utterance

@@ -85,7 +85,7 @@ class CompressedMatrices(NamedTuple):
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     """Return a mask (matrices,) of the matrices whose element indices fit into the kernels' 32-bit integers.
 
-    ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is their number of columns.
+    ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is the number of columns.
     """
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 

@@ -173,8 +173,8 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         lengths = torch.from_numpy(np.minimum(counts, longest)).to(stored.device)
         features = compute_undelayed_features(stored[..., :-1], stored[..., -1], self.options, lengths)
         frame_indices = history.list_indices(first - self.options.delay, count).clamp(min=0)
-        last = history.to_column(np.maximum(history.end - 1, 0))
-        columns = torch.minimum(frame_indices, last) - history.to_column(history.start)
+        last_index = history.to_column(np.maximum(history.end - 1, 0))
+        columns = torch.minimum(frame_indices, last_index) - history.to_column(history.start)
         return torch.take_along_dim(features, columns.clamp(min=0)[..., None], 1)
 
 

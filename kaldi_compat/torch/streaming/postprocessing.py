@@ -60,8 +60,8 @@ class ContextStream(WindowStream[Options]):
     def _compute(self, first: Counts, count: int) -> Tensor:
         """Compute ``count`` frames from their neighbors. Beyond the edges, the first or the last frame is repeated."""
         indices = self.history.list_indices(first - self._left, self._left + count + self._right)
-        last = self.history.to_column(np.maximum(self.history.end - 1, 0))
-        return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
+        last_index = self.history.to_column(np.maximum(self.history.end - 1, 0))
+        return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last_index)))
 
 
 class DeltaStream(ContextStream[DeltaOptions]):

@@ -134,12 +134,12 @@ class Schedule(NamedTuple):
         if constants.ballast_online:  # No frame is searched again.
             frame_ends = constants.start + constants.shift * frame_indices + constants.span
             return cls(frame_counts[:, -1], torch.minimum(frame_ends, end), 0 * lengths, end[:, 0])
-        # The first ``limit`` frames are searched again as soon as they are known, or at the end of shorter audio.
-        limit = max(0, constants.recompute_frame)
-        repeated_frames = frame_counts[:, -1].clip(None, limit)
-        last_index = torch.arange(limit - 1, limit, device=lengths.device)
-        samples_at_limit = _find_received_samples(sample_counts, frame_counts, last_index)
-        repeated_samples = torch.where(repeated_frames < max(1, limit), end[:, 0], samples_at_limit[:, 0])
+        # The first ``max_repeated`` frames are searched again as soon as they are known, or at the end of short audio.
+        max_repeated = max(0, constants.recompute_frame)
+        repeated_frames = frame_counts[:, -1].clip(None, max_repeated)
+        last_index = torch.arange(max_repeated - 1, max_repeated, device=lengths.device)
+        last_samples = _find_received_samples(sample_counts, frame_counts, last_index)
+        repeated_samples = torch.where(repeated_frames < max(1, max_repeated), end[:, 0], last_samples[:, 0])
         samples = _find_received_samples(sample_counts, frame_counts, frame_indices)
         return cls(frame_counts[:, -1], samples, repeated_frames, repeated_samples)
 
