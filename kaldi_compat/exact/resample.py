@@ -214,12 +214,12 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
     if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
         raise ValueError(f"samples must be int16 or float32 of shape (T,), not {samples.dtype} of {samples.shape}")
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
-    starts, counts, _, first, end = chunks.T
-    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
+    starts, counts, _, firsts, ends = chunks.T
+    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (ends < firsts).any():
         raise ValueError(f"a chunk lies outside of the {len(samples)} samples: check its start and count")
-    out_starts = np.cumsum(end - first) - (end - first)
+    out_starts = np.cumsum(ends - firsts) - (ends - firsts)
     table = np.ascontiguousarray(np.column_stack((chunks, out_starts)), np.int64)
-    out = np.empty(int((end - first).sum()), np.float32)
+    out = np.empty(int((ends - firsts).sum()), np.float32)
     native.get_function("resample_chunks")(
         filters.c_arguments, samples, is_float, table, len(table), filters.allocate_memory(), out
     )

@@ -532,15 +532,12 @@ def normalize_frames_online(
 ) -> Array:
     """Subtract the mean of each frame's window, and with ``norm_vars`` divide by the standard deviation.
 
-    Without ``norm_means``, the features stay unchanged.
+    Without ``norm_means``, the features stay unchanged. Raise FeatureError if a column to skip does not exist.
 
     Args:
         features: (..., frames, dim).
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
         skip_dims: indices of columns that are not normalized.
-
-    Raises:
-        FeatureError: a column to skip does not exist.
     """
     mean, variance, _ = window
     _check_dims(skip_dims, features.shape[-1])

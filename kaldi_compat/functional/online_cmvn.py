@@ -247,16 +247,14 @@ class OnlineCmvn:
 def _fill_windows(windows: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
     """Return the statistics of windows, with the statistics ``other`` added to windows of fewer than ``size`` frames.
 
-    The statistics ``other`` count as the missing frames of a window, but at most as ``max_frames`` frames.
+    The statistics ``other`` count as the missing frames of a window, but at most as ``max_frames`` frames. Raise
+    FeatureError if a window is not full, but the statistics count no frames.
 
     Args:
         windows: (frames, 2, dim + 1): statistics of the window of each frame.
         other: (2, dim + 1): statistics of the speaker or of a corpus.
         max_frames: largest number of frames that the statistics count as.
         size: number of frames of a full window.
-
-    Raises:
-        FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = windows[:, 0, -1]
     indices = np.flatnonzero(counts < size)  # Indices of the windows to fill.

@@ -141,8 +141,7 @@ def voiced_cmvn(
 ) -> Any:
     """Normalize all frames by a sliding window, and keep the voiced frames (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
 
-    The voiced frames are detected before the normalization, as by Kaldi's compute-vad before apply-cmvn-sliding and
-    select-voiced-frames.
+    The voiced frames are detected before the normalization, as in these recipes of Kaldi.
 
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
@@ -155,7 +154,8 @@ def voiced_cmvn(
         follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
-        FeatureError: the shape is wrong, the features are integers, or lengths do not match or are missing for a batch.
+        FeatureError: the shape is wrong, there are no columns, the features are integers, or lengths do not match or
+            are missing for a batch.
         OptionError: an option is invalid.
 
     >>> import numpy as np
@@ -176,6 +176,6 @@ def voiced_cmvn(
     xp = get_namespace(features)
     frames = features.shape[-2]
     frame_indices = arange(0, frames, features)
-    voiced_first = xp.argsort(xp.where(is_voiced, frame_indices, frame_indices + frames), -1)
+    order = xp.argsort(xp.where(is_voiced, frame_indices, frame_indices + frames), -1)  # Voiced frames come first.
     counts = xp.sum(is_voiced, -1, dtype=xp.int64)
-    return zero_padding(take_frames(normalized, voiced_first), counts), counts
+    return zero_padding(take_frames(normalized, order), counts), counts

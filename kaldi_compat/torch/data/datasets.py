@@ -177,7 +177,8 @@ class FeatureDataset(_KeyedDataset):
 
     Raises:
         ArkError: a file cannot be read.
-        KaldiCompatError: features and targets differ in length by more than the tolerance.
+        KaldiCompatError: ``feats`` names an archive; on access, an utterance is empty, a target is invalid, or features
+            and targets differ in length by more than the tolerance.
         OptionError: an argument is invalid.
 
     >>> import io_ark, numpy as np, tempfile
@@ -277,7 +278,8 @@ class WaveDataset(_KeyedDataset):
         ArkError: a file cannot be read, or a segment cannot be cut.
         AudioError: the audio cannot be resampled, has several channels and ``channel`` is None, or has a different
             sampling rate than ``feature``.
-        KaldiCompatError: features and targets differ in length by more than the tolerance.
+        KaldiCompatError: ``wav`` names an archive; on access, an utterance is empty, a target is invalid, or features
+            and targets differ in length by more than the tolerance.
         OptionError: an argument is invalid.
 
     >>> import io_ark, numpy as np, tempfile

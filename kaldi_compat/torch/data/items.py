@@ -47,8 +47,8 @@ class Items:
             ArkError: the input or a target is missing or cannot be read.
         """
         seed = self.seeds.derive(key)
-        is_random = self.draws_numbers or self.transform is not None
-        with fork_seed(seed) if is_random else nullcontext():
+        seeding = fork_seed(seed) if self.draws_numbers or self.transform is not None else nullcontext()
+        with seeding:
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
                 cause = f"the utterance has no {'samples' if utterance.input.ndim == 1 else 'frames'}"

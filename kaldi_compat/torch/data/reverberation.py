@@ -44,6 +44,7 @@ class NoiseAndReverberation:
     Raises:
         OptionError: both lists are None, a list or ``snrs`` is empty, or a probability is not within 0 to 1.
         ArkError: a file cannot be read.
+        KaldiCompatError: a list is the rspecifier of an archive.
         AudioError: a recording differs from the audio in sampling rate, or the audio is not 16-bit integers.
 
     >>> import io_ark, numpy as np, tempfile, torch

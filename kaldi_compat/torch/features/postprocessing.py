@@ -83,7 +83,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 
     @refuse_old_compilers
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
-        """Process features.
+        """Compute new features from the features of an utterance or of several utterances.
 
         Args:
             features: ``(frames, dim)``, ``(B, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.

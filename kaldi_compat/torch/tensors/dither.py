@@ -42,10 +42,8 @@ def make_frame_noise(frames: Tensor, is_valid: Tensor | None, generator: Generat
         frames: ``(rows, frames, size)``: the frames that the noise is added to.
         is_valid: mask ``(rows, frames)`` of the frames that exist; None if all exist. Only these frames consume states
             of a :class:`NoiseSource`.
-        generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
-
-    Raises:
-        OptionError: ``generator`` has a wrong type, or is a :class:`NoiseSource` while a model is exported or traced.
+        generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`. Other types, and
+            a :class:`NoiseSource` while a model is exported or traced, raise OptionError.
     """
     if generator is None:
         return lambda block: torch.randn_like(frames[:, block])
