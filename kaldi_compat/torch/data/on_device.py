@@ -85,8 +85,8 @@ class FeaturesOnDevice:
                 check_rate(key, rate, self._expected_rate)
             audio = batch.to(self._device)
             # One generator draws the numbers of the whole batch, so all seeds of the batch determine its seed.
-            seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
-            with torch.no_grad(), seeds:
+            seeding = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
+            with torch.no_grad(), seeding:
                 features, frame_counts = self._feature(audio.inputs, audio.lengths)
                 result = replace(audio, inputs=features, lengths=frame_counts)
                 if self._length_tolerance is not None and result.target_lengths is not None:

@@ -337,7 +337,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
-            return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
+            placeholder = torch.zeros((), device="cpu").expand(samples.shape)  # Its device keeps lengths on the CPU.
+            return check_lengths(lengths, placeholder, -1, AudioError)
         checked_lengths: Any = check_lengths(lengths, samples, -1, AudioError)
         return checked_lengths.to(samples.device)
 

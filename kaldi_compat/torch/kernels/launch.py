@@ -295,7 +295,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, min_rows: Se
     end_bins = np.where(is_nonzero.any(1), width - is_nonzero[:, ::-1].argmax(1), first_bins)
     rows_of_band = (-(-(end_bins - first_bins) // 4)).reshape(banks, groups, GROUP)
     rows = np.maximum(rows_of_band.max((0, 2)), min_rows or 0)  # (groups,): number of rows of weights of each group.
-    first_bins = np.minimum(first_bins, width - 4 * np.repeat(rows, GROUP))
+    first_bins = np.minimum(first_bins, width - 4 * np.repeat(rows, GROUP))  # All bins of a filter lie in the row.
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     packed = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
