@@ -57,7 +57,7 @@ class Filters:
     def allocate_memory(self) -> npt.NDArray[np.uint8]:
         """Return uninitialized working memory (bytes,) for the C library.
 
-        It has space for a SIMD vector for each tap of the longest filter, and for a vector that is lost to alignment.
+        The memory holds a SIMD vector for each tap of the longest filter, and a vector that is lost to alignment.
         """
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 

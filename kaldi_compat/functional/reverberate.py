@@ -136,10 +136,10 @@ def compute_power(signal: Array) -> Array:
 
 
 def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """Return the taps of an impulse response (taps,) from 1 ms before its highest tap to 50 ms after it.
+    """Return the taps of an impulse response (taps,) from 1 ms before the highest tap to 50 ms after the highest tap.
 
-    The highest tap is the direct sound. ``sample_frequency`` is the sampling rate of the impulse response in Hz (Kaldi:
-    ComputeEarlyReverbEnergy).
+    The highest tap is the direct sound (Kaldi: ComputeEarlyReverbEnergy). ``sample_frequency`` is the sampling rate of
+    the impulse response in Hz.
     """
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))

@@ -394,17 +394,18 @@ class WaveDataset(_KeyedDataset):
         ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance. Raise
         AudioError if resampling is necessary, and a rate is not a positive whole number.
         """
-        speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
+        speed = self._choose_speed(seed)
+        target_rate = rate if self._rate is None else self._rate
         # The audio is resampled as if its sampling rate were higher by the speed factor, which makes it faster.
         assumed_rate = rate if speed == 1 else float(round(rate * speed))
-        if assumed_rate == target:
+        if assumed_rate == target_rate:
             return None
-        if assumed_rate != int(assumed_rate) or target != int(target) or target <= 0:
+        if assumed_rate != int(assumed_rate) or target_rate != int(target_rate) or target_rate <= 0:
             raise AudioError(
-                f"{key}: cannot resample {assumed_rate:g} Hz to {target:g} Hz, because both must be whole numbers: "
-                "change sample_frequency, or the sampling rate of the audio"
+                f"{key}: cannot resample {assumed_rate:g} Hz to {target_rate:g} Hz, because both must be whole "
+                "numbers: change sample_frequency, or the sampling rate of the audio"
             )
-        return int(assumed_rate), int(target)
+        return int(assumed_rate), int(target_rate)
 
     def _locate_audio(self, key: str, location: str) -> tuple[Segment | None, str, str]:
         """Return the segment of an utterance (None for a whole recording), and the recording's key and location."""

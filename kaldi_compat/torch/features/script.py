@@ -169,6 +169,7 @@ def _replace_devices(graph: Any, block: Any, device: Any) -> None:
         if output.type().kind() == "DeviceObjType":
             output.replaceAllUsesWith(device)
         elif isinstance(output.toIValue(), Tensor):
+            # The constants are the arguments dtype, non_blocking and copy of aten::to.
             moved = graph.create("aten::to", [output, device, *_insert_constants(graph, node, None, False, False)])
             moved.insertAfter(node)
             output.replaceAllUsesAfterNodeWith(moved, moved.output())

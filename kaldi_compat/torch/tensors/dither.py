@@ -26,10 +26,7 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> SeedSource:
-    """Return a function that draws ``rand_r()`` states, int32 (count,), for the noise of the next ``count`` frames.
-
-    Raise OptionError if ``generator`` has a wrong type.
-    """
+    """Return a function that draws ``count`` states of ``rand_r()``, int32 (count,). Wrong types raise OptionError."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_seed_source(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
