@@ -27,7 +27,7 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import SeedSource, compute_list_features, compute_row_features
 from kaldi_compat.exact.plan import make_plan
-from kaldi_compat.exact.rand import NUMPY_GENERATOR, NoiseSource, get_frame_seeds
+from kaldi_compat.exact.rand import NUMPY_GENERATOR, NoiseSource, get_seed_source
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, make_chunk_error, refuse_lengths
 from kaldi_compat.options import constructors
@@ -176,7 +176,7 @@ class ArrayFeature(AudioFeature):
     def _get_seeds(self, generator: Generator) -> SeedSource:
         """Return a function that draws seeds (``rand_r()`` states) for a given number of frames: int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
-            return get_frame_seeds(generator, NUMPY_GENERATOR)
+            return get_seed_source(generator, NUMPY_GENERATOR)
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)
 
 

@@ -110,8 +110,7 @@ def count_frames(plan: Plan, lengths: Any) -> Any:
 def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     """Convert audio (T,) to a contiguous array, which is int16 if the audio is int16, and otherwise float32.
 
-    Raises:
-        AudioError: the samples are not real numbers of shape (T,).
+    Raise AudioError unless the samples are real numbers of shape (T,).
     """
     audio = np.asarray(samples)
     if audio.dtype.kind not in "iuf":
@@ -139,6 +138,8 @@ def compute_batch_features(
 
     Raises:
         ValueError: ``out`` has a different type or shape.
+        AudioError: ``seeds`` returns too few states.
+        MemoryError: the memory for a block of frames cannot be allocated.
     """
     row_count, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:

@@ -29,11 +29,10 @@ def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
-    re, im = (
-        _compute_mixed_radix_fft(re, im, factor_into_primes(half))
-        if half & (half - 1)
-        else _compute_complex_fft(re, im)
-    )
+    if half & (half - 1):  # ``half`` is not a power of two.
+        re, im = _compute_mixed_radix_fft(re, im, factor_into_primes(half))
+    else:
+        re, im = _compute_complex_fft(re, im)
     root_re, root_im = compute_roots(signal.shape[-1])
     return _separate_even_and_odd(re, im, root_re, root_im, edge_factor=np.float32(1.0))
 
@@ -46,7 +45,7 @@ def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
     NumPy's version and on the processor.
     """
     n = signal.shape[-1]
-    if n & (n - 1):
+    if n & (n - 1):  # ``n`` is not a power of two.
         spectrum = np.fft.rfft(signal.astype(np.float64))
         re, im = spectrum.real, spectrum.imag
     else:
@@ -249,7 +248,7 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
     parts_re, parts_im = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
     re, im = _compute_mixed_radix_fft(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
-    roots = powers = compute_mixed_radix_base(shape[-1], radix)
+    roots = powers = compute_mixed_radix_roots(shape[-1], radix)
     for j in range(1, radix):  # Multiply transform ``j`` by the roots to the power of ``j``.
         cosine, sine = powers
         x, y = re[..., j : j + 1, :], im[..., j : j + 1, :]
@@ -260,7 +259,7 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
 
 
 @lru_cache(maxsize=64)
-def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
+def compute_mixed_radix_roots(n: int, radix: int) -> tuple[Floats, Floats]:
     """Return the roots ``exp(-2 pi i k / n)`` for the step of a mixed-radix FFT that combines ``radix`` transforms.
 
     The real and imaginary parts ``(radix, n / radix)`` are in the order of the bins ``k`` from 0 to ``n - 1``.

@@ -55,7 +55,7 @@ LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 def expf(x: npt.ArrayLike) -> Floats:
     """Return the exponential of each float32 number of an array of any shape, with the bits of glibc's ``expf``."""
     x = np.asarray(x, np.float32)
-    # exp(x) = 2**((nearest + r) / EXP_STEPS). A table gives the power for ``nearest``, and a polynomial the one for r.
+    # exp(x) = 2**((nearest + r) / EXP_STEPS). A table gives the power for nearest, a polynomial the power for r.
     with np.errstate(all="ignore"):
         # Clipping keeps the number of steps small enough for an integer where the result is 0 or infinity.
         steps = STEPS_PER_E * np.clip(np.nan_to_num(x), 2 * EXP_UNDERFLOW, 2 * EXP_OVERFLOW).astype(np.float64)

@@ -72,8 +72,8 @@ def compute_librosa_filters(
         if slaney_scale
         else (convert_hertz_to_mel, convert_mel_to_hertz)
     )
-    first, last = to_mel(F32(low_freq)), to_mel(F32(top))
-    edges = to_hertz(first + np.arange(num_bins + 2, dtype=F32) * ((last - first) / F32(num_bins + 1)))
+    lowest, highest = to_mel(F32(low_freq)), to_mel(F32(top))
+    edges = to_hertz(lowest + np.arange(num_bins + 2, dtype=F32) * ((highest - lowest) / F32(num_bins + 1)))
     grid = np.arange(points // 2 + 1, dtype=F32)[:, None]  # The FFT bins, as numbers or in Hz, like ``edges``.
     if floor_to_int_bin:
         edges = np.floor(edges * F32((points + 1.0) / sample_frequency))

@@ -59,8 +59,7 @@ class VtlnWarp:
     def __call__(self, frequency: Floats) -> Floats:
         """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies below ``low`` or above ``high`` stay unchanged.
 
-        Raises:
-            OptionError: an inflection point does not lie between ``low`` and ``high``.
+        Raise OptionError if an inflection point does not lie between ``low`` and ``high``.
         """
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
@@ -87,15 +86,16 @@ def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float3
     edges ``low`` and ``high``.
     """
     nyquist = F32(0.5) * F32(options.sample_frequency)
-    lower = F32(options.vtln_low)
-    upper = F32(options.vtln_high) + (nyquist if options.vtln_high < 0 else F32(0))
+    lower_cutoff = F32(options.vtln_low)
+    # A negative vtln_high is an offset from the Nyquist frequency.
+    upper_cutoff = F32(options.vtln_high) + (nyquist if options.vtln_high < 0 else F32(0))
     require(bool(factor > 0), f"vtln_warp must be positive, not {factor:g}")
     require(
-        bool(max(F32(0), low) < lower < upper < high),
-        f"vtln_low={lower:g} and vtln_high={upper:g} Hz must lie, in this order, between the mel bins' low_freq={low:g}"
-        f" and high_freq={high:g} Hz",
+        bool(max(F32(0), low) < lower_cutoff < upper_cutoff < high),
+        f"vtln_low={lower_cutoff:g} and vtln_high={upper_cutoff:g} Hz must lie, in this order, between the mel bins' "
+        f"low_freq={low:g} and high_freq={high:g} Hz",
     )
-    return VtlnWarp(low, high, lower, upper, factor)
+    return VtlnWarp(low, high, lower_cutoff, upper_cutoff, factor)
 
 
 def _write_bins_to_log(weights: Floats) -> None:

@@ -51,8 +51,8 @@ class Plan:
             + 2); None for other features.
         lifter: factors (num_ceps,); None for features without cepstra.
         use_energy ... cepstral_scale: options of some features; neutral values for other features.
-        accurate_fft: compute an FFT in double precision in place of Kaldi's.
-        debug_mel: print the mel energies of each frame to standard error, and compute everything in NumPy.
+        accurate_fft: True for an FFT in double precision in place of Kaldi's.
+        debug_mel: True to print the mel energies of each frame to standard error, and to compute everything in NumPy.
         mel: mel filters in place of Kaldi's, for audio without a VTLN factor.
     """
 
@@ -171,13 +171,13 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
     the equal-loudness factors by which PLP multiplies the mel energies.
     """
     is_nonzero = weights != 0
-    first = is_nonzero.argmax(0)
+    first_bins = is_nonzero.argmax(0)
     # A filter whose weights are all zero gets one weight of zero, so that no filter is empty.
-    end = np.where(is_nonzero.any(0), len(weights) - is_nonzero[::-1].argmax(0), 1)
+    end_bins = np.where(is_nonzero.any(0), len(weights) - is_nonzero[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
-    bounds = list(zip(first.tolist(), end.tolist(), strict=True))
-    nonzero_weights = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
-    return MelTable(tuple(i for i, _ in bounds), nonzero_weights, loudness)
+    bounds = list(zip(first_bins.tolist(), end_bins.tolist(), strict=True))
+    nonzero_weights = tuple(column[first:end] for column, (first, end) in zip(columns, bounds, strict=True))
+    return MelTable(tuple(first for first, _ in bounds), nonzero_weights, loudness)
 
 
 def compute_split_radix_tables(log_points: int) -> list[Floats]:
@@ -203,6 +203,6 @@ def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     roots = [np.empty((0, 2), F32)]
     points = n  # Number of points that a step transforms.
     for factor in factors:
-        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(points, factor)], -1))
+        roots.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_roots(points, factor)], -1))
         points //= factor
     return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(roots), F32)

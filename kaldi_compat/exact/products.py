@@ -28,7 +28,7 @@ _MAX_SMALL_TAIL = 8
 def _multiply_in_c(
     a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], max_terms: int, onto: Floats | None = None
 ) -> Floats:
-    """Multiply matrices in C: see :func:`_multiply_ragged`. Raise MemoryError if memory is exhausted."""
+    """Multiply matrices in C: see :func:`_multiply_ragged_matrices`. Raise MemoryError if memory is exhausted."""
     depth, width = b.shape[1:]
     columns = _pad_to_lanes(b)
     out = np.empty((len(a), width), np.float32)
@@ -45,14 +45,14 @@ def _multiply_in_c(
 
 
 @native.twin(_multiply_in_c)
-def _multiply_ragged(
+def _multiply_ragged_matrices(
     a: Floats, b: Floats, bounds: Integers, small_limits: tuple[int, int], max_terms: int, onto: Floats | None = None
 ) -> Floats:
     """Return the products (rows, n) of matrices, which are consecutive rows of ``a``, and matrices in ``b``.
 
     Args:
         a: (rows, depth).
-        b: (matrices, depth, n), or (1, depth, n) for one factor of all matrices in ``a``.
+        b: (matrices, depth, n), or (1, depth, n) to multiply all matrices in ``a`` by one matrix.
         bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``.
         small_limits: number of results up to which OpenBLAS's kernels for small matrices keep 16 sums per result
             (:func:`_multiply_in_sixteen_sums`), and the first column with 16 sums, a multiple of 16.
@@ -65,9 +65,9 @@ def _multiply_ragged(
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
         is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= max_results
-        first = first_column if is_small else b.shape[2]
-        out[begin:end, :first] = _multiply_in_panels(a[begin:end], columns[:, :first], max_terms)
-        out[begin:end, first:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, first:])
+        split_column = first_column if is_small else b.shape[2]
+        out[begin:end, :split_column] = _multiply_in_panels(a[begin:end], columns[:, :split_column], max_terms)
+        out[begin:end, split_column:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, split_column:])
     return out
 
 
@@ -78,8 +78,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
         a: (rows, depth).
         b: (n, depth).
         bounds: (matrices + 1,): rows ``bounds[m]`` to ``bounds[m + 1] - 1`` of ``a`` are matrix ``m``; None if ``a`` is
-            one matrix. The number of rows of a matrix decides the order of its sums. Results of rows outside of the
-            bounds are undefined.
+            one matrix. The number of rows of a matrix decides the order of its sums. Other rows give undefined results.
 
     Raises:
         ValueError: the shapes or the bounds do not match.
@@ -92,7 +91,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
             "of columns must be equal, and the bounds must increase within the rows"
         )
     max_results = min(_MAX_SMALL_RESULTS, _MAX_SMALL_PRODUCTS // max(a.shape[1], 1))
-    return _multiply_ragged(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL_TERMS)
+    return _multiply_ragged_matrices(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL_TERMS)
 
 
 def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
@@ -108,14 +107,13 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
             f"cannot multiply a matrix of shape {matrix.shape} by vectors of shape {vectors.shape} and add the result "
             f"to the shape {onto_shape}: check the numbers of rows and columns"
         )
-    return _multiply_ragged(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
+    return _multiply_ragged_matrices(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
 
 
 def multiply_matrices(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b``, rounded as by Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
 
-    The shapes are (..., rows, depth) and (..., depth, n), and the result is (..., rows, n). Raise ValueError if they do
-    not match.
+    ``a`` is (..., rows, depth), ``b`` (..., depth, n), and the result (..., rows, n). Other shapes raise ValueError.
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:
@@ -125,10 +123,10 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
     # The small kernel keeps 16 sums per result only in the columns after the last group of 16, if they are few.
     small_limits = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
+    stacked = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _multiply_ragged(left, columns, bounds, small_limits, max_terms).reshape(*batch, rows, width)
+    return _multiply_ragged_matrices(stacked, columns, bounds, small_limits, max_terms).reshape(*batch, rows, width)
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:

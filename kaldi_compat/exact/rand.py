@@ -67,11 +67,10 @@ class NoiseSource(Protocol):
         """Return the ``rand_r()`` states for the noise of the next ``count`` frames, shape ``(count,)``."""
 
 
-def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.NDArray[np.int32]]:
-    """Return the method of a noise source that draws one ``rand_r()`` state for each frame.
+def get_seed_source(source: NoiseSource, example: str) -> Callable[[int], npt.NDArray[np.int32]]:
+    """Return the method ``frame_seeds`` of a noise source, which draws a ``rand_r()`` state for each frame.
 
-    Raise OptionError if ``source`` is not a :class:`NoiseSource`. The error shows ``example``, an expression for a
-    valid generator.
+    Raise OptionError if ``source`` is not a :class:`NoiseSource`. The error shows ``example``, a valid generator.
     """
     if isinstance(source, type) or not hasattr(source, "frame_seeds"):
         raise make_generator_error(source, example)
@@ -79,7 +78,7 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a generator of a wrong type. Its message shows a valid expression, ``example``."""
+    """Return the error for a generator of a wrong type. The message shows ``example``, a valid generator."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 
@@ -145,11 +144,11 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
     """Return the multipliers and increments (6, pairs) that map a seed of ``rand_r()`` to the words of its first draws.
 
     A draw joins three words, so a pair of draws has six words. A word is the state after a step of a linear congruence
-    modulo 2^32, and the state after ``k`` steps is linear in the seed: ``A_k * seed + C_k``. The three words give 11,
-    10 and 10 bits of the draw, each from bit 16 of the word upwards. The tables are shifted left by 4, 6 and 6 bits,
-    which moves the bits of the first word to their final position, and the bits of the other words to the top.
+    modulo 2^32, and the state after ``k`` steps is ``A_k * seed + C_k``, a jump over the states between. The three
+    words give 11, 10 and 10 bits of the draw, each from bit 16 of the word upwards. The tables are shifted left by 4, 6
+    and 6 bits, which moves the bits of the first word to their final position, and all other bits to the top.
     """
-    powers, sums = _compute_congruence(_STEPS * pairs)
+    powers, sums = _compute_jumps(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
     multipliers, increments = (
         np.ascontiguousarray((table.reshape(pairs, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
@@ -159,7 +158,7 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
 
 def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
-    """Draw pairs of normal numbers in polar coordinates, ``pairs`` pairs for each of ``seeds`` (Kaldi: RandGauss2).
+    """Draw ``pairs`` pairs of normal numbers for each of ``seeds``, in polar coordinates (Kaldi: RandGauss2).
 
     ``seeds`` (n,) are states of ``rand_r()``. Return the radii and the angles in radians, both (n, pairs).
     """
@@ -177,12 +176,12 @@ def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
 
     Row 0 has the multipliers.
     """
-    powers, sums = _compute_congruence(_STEPS * pairs)
+    powers, sums = _compute_jumps(_STEPS * pairs)
     starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
     return starts.view(np.int32)
 
 
-def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+def _compute_jumps(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
     """Return the multipliers and increments (count,) that map a state of ``rand_r()`` to the next ``count`` states."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)

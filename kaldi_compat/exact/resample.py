@@ -42,7 +42,7 @@ class Filters:
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
-        """The filters as a structure for the C library. It stores the weights of all filters one after another."""
+        """The filters as a structure for the C library, with the weights of all filters one after another."""
         taps = np.array(list(map(len, self.weights)))
         return native.get_structure("resampling_filters")(
             phases=len(taps),
@@ -57,7 +57,7 @@ class Filters:
     def allocate_memory(self) -> npt.NDArray[np.uint8]:
         """Return uninitialized working memory (bytes,) for the C library.
 
-        It has space for a SIMD vector for each tap of the longest filter, and for a vector that is lost to alignment.
+        The memory holds a SIMD vector for each tap of the longest filter, and a vector that is lost to alignment.
         """
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
@@ -178,12 +178,12 @@ def resample_chunk(
     Args:
         samples: the audio of the utterance up to the end of the chunk, int16 or float32 (T,).
         filters: result of :func:`make_resampling_filters`.
-        outputs: (first, end): index of the first output sample, and of the sample after the last.
+        outputs: (first, end): index of the first output sample, and of the sample after the last; none if end <= first.
         chunk_start: index in ``samples`` of the chunk's first sample. As in Kaldi, the products of a filter that
             extends beyond the chunk are added in a different order, which changes the rounding.
     """
-    chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
-    return resample_chunks(samples, filters, np.array([chunk]))
+    first, end = outputs
+    return resample_chunks(samples, filters, np.array([[0, len(samples), chunk_start, first, max(first, end)]]))
 
 
 def _resample_by_phase(
@@ -194,18 +194,18 @@ def _resample_by_phase(
     Output samples of the same phase share a filter, and are computed together. Output samples whose filters cross an
     edge of the chunk are computed one by one.
     """
-    first, end = find_outputs_inside(filters, outputs, chunk_start, len(samples))
-    audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
-    for start in range(first, end, BLOCK_SAMPLES):
-        block = np.arange(start, min(start + BLOCK_SAMPLES, end))
+    first, end = outputs
+    inside_first, inside_end = find_outputs_inside(filters, outputs, chunk_start, len(samples))
+    audio, out, phases = samples.astype(F32), np.empty(end - first, F32), len(filters.first)
+    for start in range(inside_first, inside_end, BLOCK_SAMPLES):
+        block = np.arange(start, min(start + BLOCK_SAMPLES, inside_end))
         for phase, weights in enumerate(filters.weights):
             indices = block[block % phases == phase]
             begins = filters.first[phase] + indices // phases * filters.period
-            out[indices - outputs[0]] = dot(audio[begins[:, None] + np.arange(len(weights))], weights)
-    for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
-        out[output - outputs[0]] = _compute_edge_sample(
-            audio, filters.find_first_input(output), filters.weights[output % phases]
-        )
+            out[indices - first] = dot(audio[begins[:, None] + np.arange(len(weights))], weights)
+    for output in (*range(first, min(inside_first, end)), *range(max(inside_end, first), end)):
+        begin, weights = filters.find_first_input(output), filters.weights[output % phases]
+        out[output - first] = _compute_edge_sample(audio, begin, weights)
     return out
 
 
@@ -214,12 +214,12 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
     if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
         raise ValueError(f"samples must be int16 or float32 of shape (T,), not {samples.dtype} of {samples.shape}")
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
-    starts, counts, _, first, end = chunks.T
-    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
+    starts, counts, _, firsts, ends = chunks.T
+    if (chunks < 0).any() or (starts + counts > len(samples)).any() or (ends < firsts).any():
         raise ValueError(f"a chunk lies outside of the {len(samples)} samples: check its start and count")
-    out_starts = np.cumsum(end - first) - (end - first)
+    out_starts = np.cumsum(ends - firsts) - (ends - firsts)
     table = np.ascontiguousarray(np.column_stack((chunks, out_starts)), np.int64)
-    out = np.empty(int((end - first).sum()), np.float32)
+    out = np.empty(int((ends - firsts).sum()), np.float32)
     native.get_function("resample_chunks")(
         filters.c_arguments, samples, is_float, table, len(table), filters.allocate_memory(), out
     )
@@ -256,11 +256,13 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
         begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last. They are equal if none does.
+        First index and exclusive end of the output samples whose filters lie inside; equal if no such sample exists.
     """
-    samples = range(*outputs)
-    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first_input)
-    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_input_end))
+    first_output, outputs_end = outputs
+    candidates = range(first_output, outputs_end)
+    inside_first = first_output + bisect.bisect_left(candidates, begin, key=filters.find_first_input)
+    inside_end = first_output + bisect.bisect_right(candidates, end, key=filters.find_input_end)
+    return inside_first, max(inside_first, inside_end)
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:

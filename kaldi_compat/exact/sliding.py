@@ -24,8 +24,7 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first_
     Args:
         values: ``(rows, ...)`` in double precision.
         start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
-            first window ends before it starts, its sum is 0. Later sums add rows at the end, and subtract rows at the
-            start, in any case.
+            first window ends before it starts, its sum is 0, but later sums add and subtract rows in the same way.
         first_sum: ``(...,)``: sum of the first window; None to add the rows of this window in order.
     """
     if first_sum is None:

@@ -248,7 +248,7 @@ def _compute_cepstra(lpc: Floats) -> Floats:
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Return cepstra (rows, num_ceps), in which the log energy (rows,) replaces C0 if ``use_energy`` is set.
 
-    C0 is the first column, or the last column for ``htk_compat``.
+    For ``htk_compat``, the column of C0 or the log energy is moved to the end, and C0 of MFCC is scaled by sqrt(2).
     """
     first_column = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:

@@ -48,6 +48,7 @@ def pack_floats(numbers: Sequence[float], buffer: Any, start: int = 0) -> None:
         for begin in range(0, len(numbers), SPACE):
             pack_floats(numbers[begin : begin + SPACE], buffer, start + begin)
     else:
+        # A float has 4 bytes. A call with the arguments ``buffer, offset, *numbers`` would take 25% longer.
         functools.partial(_make_packer(len(numbers)), buffer, 4 * start)(*numbers)
 
 
@@ -67,12 +68,12 @@ class WindowFlow(abc.ABC):
     done: Count  # Number of frames returned so far.
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Append a chunk to the history, and return the frames that the chunk decides and their number.
+        """Append a chunk to the history. Return the frames that no later chunk can change, and the number of frames.
 
         Args:
             chunk: the next items.
             lengths: number of items in the chunk, or in each slot of a batch.
-            ended: True where the items end with this chunk. The next chunk starts a new utterance.
+            ended: True where the utterance ends with this chunk. The next chunk then starts a new utterance.
         """
         history = self.history
         history.append(chunk, lengths)
@@ -81,7 +82,7 @@ class WindowFlow(abc.ABC):
         counts = maximum(known_count - self.done, 0)
         frames = self._compute_frames(self.done, counts)
         done = self.done + counts
-        history.discard_before(self._find_oldest_needed(done, end), ended)
+        history.discard_before(self._find_first_needed_item(done, end), ended)
         self.done = where(ended, 0, done)
         return frames, counts
 
@@ -94,7 +95,7 @@ class WindowFlow(abc.ABC):
         """Return the number of frames that depend only on the first ``end`` items, if more items may follow."""
 
     @abc.abstractmethod
-    def _find_oldest_needed(self, done: Count, end: Count) -> Count:
+    def _find_first_needed_item(self, done: Count, end: Count) -> Count:
         """Return the index of the first item that frame ``done`` or a later frame may need, after ``end`` items."""
 
     @abc.abstractmethod
@@ -123,7 +124,7 @@ class AudioFlow(WindowFlow):
     def _count_decided_frames(self, end: Count) -> Count:
         return maximum((end - self._needed) // self._shift + 1, 0)
 
-    def _find_oldest_needed(self, done: Count, end: Count) -> Count:
+    def _find_first_needed_item(self, done: Count, end: Count) -> Count:
         start = self._first + done * self._shift
         # The frames at the end of the audio are reflected, so they may need its last `_size` samples.
         return start if self._snip_edges else maximum(minimum(start, end - self._size), 0)
@@ -208,10 +209,10 @@ class ChunkStream(AudioFlow):
         """Return the features (frames, dim) of the frames that a chunk completes.
 
         Args:
-            chunk: samples (T,).
+            chunk: samples (T,). Other shapes, and numbers that are not real, raise AudioError.
             final: True if the utterance ends with this chunk. The next chunk then starts a new utterance.
             vtln_warp: VTLN factor.
-            seeds: see :data:`~kaldi_compat.exact.engine.SeedSource`. None without dithering.
+            seeds: source of the ``rand_r()`` states for the dithering noise; None for no noise.
         """
         self._vtln_warp, self._seeds = vtln_warp, seeds
         samples = convert_to_samples(chunk)
@@ -234,7 +235,7 @@ class ChunkStream(AudioFlow):
         features = self._compute_frames(self.done, count)
         self.done += count
         if history.end - history.start > SPACE // 2:  # Discarding copies the remaining samples, so it is rare.
-            history.discard_before(self._find_oldest_needed(self.done, history.end), False)
+            history.discard_before(self._find_first_needed_item(self.done, history.end), False)
         return features
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

@@ -144,8 +144,8 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
     """Return the products (..., rows) of a matrix and vectors ``x`` (..., columns) (OpenBLAS: ``sgemv``, row-major).
 
     Groups of four rows add fused products in eight accumulators. A pair of rows after the groups uses four
-    accumulators, and a last single row uses eight, both without fused products. Small matrices of 4 or 8 columns have
-    kernels of their own (:func:`_sum_few_columns`).
+    accumulators, and a last single row uses eight, both without fused products. OpenBLAS has other kernels for small
+    matrices of 4 or 8 columns (:func:`_sum_few_columns`).
 
     Args:
         matrix: (rows, columns), contiguous without ``onto``.
@@ -187,8 +187,8 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
     if count == 1:
         return fused_multiply_add(a[:, 0], z[..., 0], y)
     if count:
-        last = fused_multiply_add(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
-        y = y + (fused_multiply_add(a[:, 2], z[..., 2], last) if count == 3 else last)
+        last_products = fused_multiply_add(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
+        y = y + (fused_multiply_add(a[:, 2], z[..., 2], last_products) if count == 3 else last_products)
     return y
 
 
@@ -204,9 +204,10 @@ def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: 
     for begin in range(0, groups_end, _BLOCK_COLUMNS):
         end = min(begin + _BLOCK_COLUMNS, groups_end)
         # If eight columns are added at once, an odd group of four columns is added first.
-        first = begin + (end - begin) % accumulators
+        odd_group_end = begin + (end - begin) % accumulators
         sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
-        for start, stop in [(begin, first), *((i, i + accumulators) for i in range(first, end, accumulators))]:
+        bounds = [begin, *range(odd_group_end, end + 1, accumulators)]
+        for start, stop in itertools.pairwise(bounds):
             lanes = (..., slice(0, stop - start))
             a, z = matrix[:, start:stop], x[..., None, start:stop]
             sums[lanes] = fused_multiply_add(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z

@@ -42,10 +42,10 @@ def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Fl
 
 def compute_dct(num_ceps: int, num_bins: int) -> Floats:
     """Return the first ``num_ceps`` rows of the orthonormal DCT-II as a matrix (num_ceps, num_bins)."""
-    first, others = (float(F32(math.sqrt(numerator / num_bins))) for numerator in (1.0, 2.0))
+    first_scale, scale = (float(F32(math.sqrt(numerator / num_bins))) for numerator in (1.0, 2.0))
     step = math.pi / num_bins
-    rows = [[others * math.cos(step * (n + 0.5) * k) for n in range(num_bins)] for k in range(num_ceps)]
-    rows[0] = [first] * num_bins
+    rows = [[scale * math.cos(step * (n + 0.5) * k) for n in range(num_bins)] for k in range(num_ceps)]
+    rows[0] = [first_scale] * num_bins
     return np.array(rows, F32)
 
 

@@ -309,7 +309,7 @@ class _StepStream(WindowFlow):
     def _count_decided_frames(self, end: int) -> int:
         return max(0, (end - self._size + self._left_context) // self._stride + 1)
 
-    def _find_oldest_needed(self, done: int, end: int) -> int:
+    def _find_first_needed_item(self, done: int, end: int) -> int:
         """Return the first frame that window ``done`` or a later window needs, after ``end`` frames have arrived.
 
         The result is a multiple of the stride, so that windows of the stored frames begin as in whole utterances.

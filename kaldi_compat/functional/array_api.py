@@ -65,7 +65,7 @@ def detect_tracing(x: Any) -> Tracing:
     torch: Any = torch_module
     # torch before 2.3 has no is_compiling. There, torch.compile calls the modules eagerly, so nothing is recorded.
     if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
-        return Tracing(True, True, torch.onnx.is_in_onnx_export())
+        return Tracing(traced=True, traced_or_differentiated=True, to_onnx=torch.onnx.is_in_onnx_export())
     is_followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
     return DIFFERENTIATED if is_followed else UNTRACED
 
@@ -80,12 +80,12 @@ def is_traced_or_differentiated(x: Any) -> bool:
     return detect_tracing(x).traced_or_differentiated
 
 
-def ask_compiler(torch: Any, question: str) -> bool:
-    """Call the predicate ``question`` of ``torch.compiler``, such as is_compiling. Return False if torch lacks it."""
-    return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
+def ask_compiler(torch: Any, predicate: str) -> bool:
+    """Return the result of a predicate of ``torch.compiler``, such as "is_compiling", or False if torch lacks it."""
+    return hasattr(torch.compiler, predicate) and bool(getattr(torch.compiler, predicate)())
 
 
-def is_exported(torch: Any) -> bool:
+def is_exporting(torch: Any) -> bool:
     """Return True while ``torch.export`` or a tracer records a model. Before PyTorch 2.7, only a tracer is detected."""
     return bool(torch.jit.is_tracing()) or ask_compiler(torch, "is_exporting")
 
@@ -95,7 +95,7 @@ def refuse_export(x: Any, reason: str) -> None:
     if not isinstance(x, np.ndarray):
         import torch  # The import is fast, because x is a tensor.
 
-        if is_exported(torch):
+        if is_exporting(torch):
             raise OptionError(reason)
 
 
@@ -142,7 +142,7 @@ def to_float64(x: Array) -> Array:
 
 
 def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
-    """Check that an array or tensor stores its numbers in memory, without a mask, and return their kind.
+    """Check that an array has no masked elements, or a tensor is dense and not quantized. Return the kind of numbers.
 
     Returns:
         NumPy's letter for the kind: "f" for floating point, "i" and "u" for signed and unsigned integers, "b" for
@@ -254,19 +254,21 @@ def keeps_precision(x: Any) -> bool:
 
     Also return True in an export to ONNX, where converting ``x`` to float64 would not help.
     """
-    torch = get_namespace(x)
+    xp = get_namespace(x)
     # The runtime of an ONNX graph chooses the precision of products, and WebGPU lacks float64.
-    if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:
+    if xp is np or x.dtype == xp.float64 or detect_tracing(x).to_onnx:
         return True
-    if x.device.type != "cpu" or ask_compiler(torch, "is_compiling"):
+    if x.device.type != "cpu" or ask_compiler(xp, "is_compiling"):
         return False
-    if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
+    takes_device = hasattr(xp, "get_autocast_dtype")  # Older versions of torch have one function for each device.
+    is_autocast = xp.is_autocast_enabled("cpu") if takes_device else xp.is_autocast_cpu_enabled()
+    if is_autocast:
         return False
     # Since torch 2.9, get_float32_matmul_precision() fails if the user has set mkldnn.matmul.fp32_precision. This newer
     # setting also shows the value of the older setting, so it is read where it exists.
-    setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
+    setting: Any = getattr(xp.backends.mkldnn, "matmul", None)
     if setting is None:
-        return bool(torch.get_float32_matmul_precision() == "highest")
+        return bool(xp.get_float32_matmul_precision() == "highest")
     return setting.fp32_precision in ("none", "ieee")
 
 

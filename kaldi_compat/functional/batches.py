@@ -27,17 +27,16 @@ def check_lengths(
     Args:
         lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.
         batch: the padded batch.
-        axis: the padded axis. The lengths have the axes before it.
+        axis: negative index of the padded axis. The lengths have the axes before it.
         error: the exception to raise.
 
     Returns:
-        The lengths as a tensor or array of the batch's type, or None if ``lengths`` is None. A tensor stays on its
-        device.
+        The lengths as a tensor or array, like the batch, or None if ``lengths`` is None. A tensor stays on its device.
 
     Raises:
         error: the lengths are not integers, have no values (device meta), have a wrong shape, are negative, or exceed
             the size of the axis. The values of a tensor are checked only on the CPU, because reading them would wait
-            for a GPU, and never while it is traced.
+            for a GPU, and never in a traced call.
     """
     if lengths is None:
         return None
@@ -79,8 +78,7 @@ def check_lengths(
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
     """Check features and the lengths of a padded batch, and return the lengths: see :func:`check_lengths`.
 
-    Raise FeatureError if the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do
-    not match the features.
+    Raise FeatureError if the features are not floats of shape ``(..., frames, dim)``, or the lengths do not match.
     """
     get_namespace(features)
     kind = check_plain(features, FeatureError)
@@ -131,7 +129,8 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
         last_copies = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
         extended = xp.concatenate((first_copies, features, last_copies), axis=-2)
     else:
-        last = xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None)
-        extended = take_frames(features, xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last))
+        last_indices = xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None)
+        indices = xp.clip(arange(-left, frames + right, features), 0, None)
+        extended = take_frames(features, xp.minimum(indices, last_indices))
     result: Array = extended
     return result

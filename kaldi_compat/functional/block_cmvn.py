@@ -31,15 +31,12 @@ def _compute_statistics_in_c(
 def compute_statistics(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
-    """Compute the CMVN statistics of each utterance (:func:`~kaldi_compat.functional.cmvn.cmvn_statistics`).
+    """Compute the CMVN statistics (utterances, 2, dim + 1) of each utterance, as ``cmvn_statistics`` does.
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         weights: weight of each frame, (frames,); None for 1.
         onto: statistics (utterances, 2, dim + 1), to which the frames are added in order; None for zeros.
-
-    Returns:
-        Statistics (utterances, 2, dim + 1).
     """
     no_arrays = [None] * (len(bounds) - 1)
     utterance_weights = no_arrays if weights is None else split_utterances(weights, bounds)
@@ -52,7 +49,8 @@ def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, 
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        scale, offset: (utterances, dim): a factor and an offset for each column; None for a scale of 1.
+        scale: factor on each column of each utterance, (utterances, dim); None for a factor of 1.
+        offset: offset of each column of each utterance, (utterances, dim).
     """
     counts = np.diff(bounds)
     result: Floats = x if scale is None else x * np.repeat(scale, counts, axis=0)
@@ -64,8 +62,9 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
 
     Raise MemoryError if the memory for the sums over a window cannot be allocated.
     """
-    out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
-    status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
+    settings = options.cmn_window, options.min_cmn_window, options.center, options.norm_vars
+    out = np.empty_like(x)
+    status = native.get_function("ragged_sliding")(*make_c_arguments(x, bounds), *settings, out)
     if status == 1:
         raise MemoryError("not enough memory for sliding CMVN: use shorter utterances, or a machine with more memory")
     return None if status else out  # Status 2 means that a variance must be floored, or that a window is empty.
@@ -77,7 +76,6 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        options: options of the window and the normalization.
 
     Returns:
         Features (frames, dim), or None if ``norm_vars`` is set and a variance must be floored, for which Kaldi warns.

@@ -19,39 +19,33 @@ _cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # The 
 
 
 def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
-    """Append the deltas of each utterance, as :func:`~kaldi_compat.functional.deltas.add_deltas` does.
+    """Append deltas to each utterance as ``add_deltas`` does, and return (frames, columns * (delta_order + 1)).
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: order and window of the deltas.
-
-    Returns:
-        Features and deltas (frames, columns * (delta_order + 1)).
     """
-    firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
-    return filter_block(x, bounds, _cached_filters(options), firsts)
+    offsets = [-order * options.delta_window for order in range(options.delta_order + 1)]
+    return filter_block(x, bounds, _cached_filters(options), offsets)
 
 
 def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
-    """Append shifted deltas to each utterance, as :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` does.
+    """Append shifted deltas as ``add_shifted_deltas`` does, and return (frames, columns * (num_blocks + 1)).
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: window of the deltas, number of blocks, and shift from block to block in frames.
-
-    Returns:
-        Features and shifted deltas (frames, columns * (num_blocks + 1)).
     """
-    blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
-    return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])
+    block_offsets = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
+    return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *block_offsets])
 
 
-def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
+def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], offsets: Sequence[int]) -> Floats:
     """Filter utterances in C: see :func:`filter_block`. Raise MemoryError if memory is exhausted."""
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
-    sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
+    sizes, firsts = np.array(list(map(len, filters)), np.int32), np.array(offsets, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
-    if native.get_function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
+    if native.get_function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, firsts, len(filters), out):
         raise MemoryError(
             "cannot allocate memory for a context of frames: use shorter utterances, or a machine with more memory"
         )
@@ -59,20 +53,17 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
 
 
 @native.twin(_filter_block_in_c)
-def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Apply each of several filters to utterances along time. The edge frames of an utterance are repeated.
+def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], offsets: Sequence[int]) -> Floats:
+    """Filter utterances along time, and return the results of all filters side by side, (frames, columns * filters).
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         filters: weights of each filter. A filter without weights copies a frame.
-        firsts: in output frame ``t``, the first weight of ``filters[i]`` multiplies input frame ``t + firsts[i]``.
-
-    Returns:
-        Results of the filters, side by side (frames, columns * filters).
+        offsets: offset in frames of each filter's first input frame from the output frame. Edge frames are repeated.
     """
-    left = max(0, -min(firsts))
-    right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))
-    starts = [left + first for first in firsts]
+    left = max(0, -min(offsets))
+    right = max(0, *(offset + max(len(taps), 1) - 1 for taps, offset in zip(filters, offsets, strict=True)))
+    starts = [left + offset for offset in offsets]
     return map_utterances(
         x,
         bounds,

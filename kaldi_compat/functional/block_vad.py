@@ -14,9 +14,9 @@ from kaldi_compat.options.postprocessing import VadOptions
 def _detect_voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
     """Detect voiced frames in C: see :func:`detect_voiced`. Raise ValueError for invalid bounds."""
     out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
-    threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
-    votes = options.vad_frames_context, options.vad_proportion_threshold
-    native.get_function("ragged_vad")(*make_c_arguments(x, bounds), *threshold, *votes, out, counts)
+    threshold_options = options.vad_energy_threshold, options.vad_energy_mean_scale
+    vote_options = options.vad_frames_context, options.vad_proportion_threshold
+    native.get_function("ragged_vad")(*make_c_arguments(x, bounds), *threshold_options, *vote_options, out, counts)
     return out, counts
 
 
@@ -26,7 +26,7 @@ def detect_voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Flo
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        options: see :func:`~kaldi_compat.functional.vad.compute_vad`.
+        options: threshold and context, as for :func:`~kaldi_compat.functional.vad.compute_vad`.
 
     Returns:
         1 or 0 for each frame, float32 (frames,); and the number of voiced frames of each utterance, (utterances,).

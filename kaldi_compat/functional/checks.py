@@ -29,8 +29,8 @@ _warned: set[str] = set()
 def check_shape(shape: Sequence[int], window_size: int) -> None:
     """Raise AudioError if the shape of a batch looks like (T, channels) instead of (B, T).
 
-    This is the case if the last axis is not empty and has fewer than ``window_size`` samples (a frame), and the axis
-    before it has as many or more. Call this only without lengths, which confirm that the last axis is time.
+    This is the case if the last axis is not empty and is shorter than a frame of ``window_size`` samples, but the axis
+    before it is not shorter. Call this only without lengths, which confirm that the last axis is time.
     """
     if 0 < shape[-1] < window_size <= shape[-2]:
         samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
@@ -103,8 +103,9 @@ def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
         return AudioError(
             f"a chunk must be an array (T,), not an array of shape {chunk.shape}: make a stream for each utterance"
         )
-    kind, convert = "a tensor" if expects_tensor else "an array (T,)", name_conversion(chunk, to_tensor=expects_tensor)
-    return AudioError(f"a chunk must be {kind}, not {type(chunk).__name__}: convert it with {convert}")
+    kind = "a tensor" if expects_tensor else "an array (T,)"
+    conversion = name_conversion(chunk, to_tensor=expects_tensor)
+    return AudioError(f"a chunk must be {kind}, not {type(chunk).__name__}: convert it with {conversion}")
 
 
 def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
@@ -204,7 +205,7 @@ class AudioFeature:
 
     Attributes:
         _kind: class of the audio: an array or a tensor.
-        size: samples in a frame.
+        size: number of samples in a frame.
         _warns_of_scale: False for a feature that takes audio on any scale.
     """
 
@@ -216,7 +217,7 @@ class AudioFeature:
     _scale_is_known = False
 
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
-        """Return the features of checked audio. If it has lengths, also return the number of frames of each row.
+        """Return features (..., frames, dim) of checked audio. With lengths, also return each row's number of frames.
 
         ``generator`` is the source of the dithering noise; None for the default source.
         """
@@ -316,7 +317,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
 
     Returns:
         True if a sample is not zero, so that the scale of the audio is known. ``is_known`` for a tensor that is not
-        read, and False for 16-bit integers and empty arrays.
+        read, and False for integers of at most 16 bits and for audio without samples.
 
     Raises:
         AudioError: the magnitude of an integer sample times ``scale`` exceeds :data:`MAX_INTEGER`.

@@ -156,7 +156,6 @@ def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
-        options: options of the normalization.
         dtype: type of the features and of the results.
     """
     xp = get_namespace(statistics)
@@ -220,7 +219,6 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
     Args:
         features: (..., frames, dim).
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances.
-        options: options of the normalization.
     """
     if not options.norm_means:
         return features
@@ -247,6 +245,7 @@ def apply_cmvn(
     Raises:
         FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the statistics do not match
             the features, count fewer than one frame, or with ``norm_vars`` are not finite or lack variances.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_statistics
@@ -280,6 +279,7 @@ def apply_own_cmvn(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
     """
     options = make_options("apply_own_cmvn", CmvnOptions, options, changes)
     return zero_padding(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
@@ -295,7 +295,6 @@ def compute_sliding_windows(frame_indices: Array, frames: Any, options: SlidingC
     Args:
         frame_indices: indices of the frames, integers of any shape.
         frames: total number of frames, a number or an array that broadcasts with ``frame_indices``.
-        options: options of the window.
 
     Returns:
         The starts and the ends, both of the shape of ``frame_indices`` after broadcasting.
@@ -332,6 +331,7 @@ def compute_sliding_mean_and_variance(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
     """
     lengths = check_features(features, lengths)
     options = make_options("compute_sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
@@ -399,6 +399,7 @@ def sliding_cmvn(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -431,9 +432,9 @@ def apply_mean_and_variance(
     """Normalize each frame by the mean of its window, and with ``norm_vars`` also by the variance.
 
     Args:
-        features, mean, variance: (..., frames, dim): features, and mean and variance of the window of each frame.
+        features: (..., frames, dim).
+        mean, variance: (..., frames, dim): mean and variance of the window of each frame.
         size: (..., frames): number of frames of each window. With ``norm_vars``, windows of one frame give zeros.
-        options: options of the normalization.
     """
     xp = get_namespace(features)
     centered = to_float64(features) - mean
@@ -455,7 +456,7 @@ def online_cmvn(
 ) -> Array:
     """Normalize each frame by the mean (and variance) of the window that ends with it (Kaldi: OnlineCmvn).
 
-    An utterance is normalized as the first utterance of its speaker.
+    Each utterance is normalized as the first utterance of its speaker.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -471,6 +472,7 @@ def online_cmvn(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, a dimension to skip does not
             exist, the lengths do not match, or the statistics are invalid (see :func:`apply_cmvn`).
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics, online_cmvn
@@ -509,7 +511,6 @@ def fill_window(
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
         statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for the utterances of a batch.
         max_frames: largest number of frames that the statistics count as, a number or ``(..., 1)``.
-        options: options of the window.
 
     Returns:
         Means, variances and sizes of the filled windows, in the shapes of ``window``.
@@ -531,16 +532,12 @@ def normalize_frames_online(
 ) -> Array:
     """Subtract the mean of each frame's window, and with ``norm_vars`` divide by the standard deviation.
 
-    Without ``norm_means``, the features stay unchanged.
+    Without ``norm_means``, the features stay unchanged. Raise FeatureError if a column to skip does not exist.
 
     Args:
         features: (..., frames, dim).
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the windows.
-        options: options of the normalization.
         skip_dims: indices of columns that are not normalized.
-
-    Raises:
-        FeatureError: a column to skip does not exist.
     """
     mean, variance, _ = window
     _check_dims(skip_dims, features.shape[-1])

@@ -16,14 +16,11 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
 
     Args:
         x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
-        options: number of neighbors on each side.
-
-    Returns:
-        Features (frames, columns * (left_context + 1 + right_context)).
+        options: number of neighbors on each side. The result is (frames, columns * (left_context + 1 + right_context)).
     """
-    firsts = range(-options.left_context, options.right_context + 1)
-    np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Refuse a context that exceeds the memory.
-    return filter_block(x, bounds, [()] * len(firsts), firsts)
+    offsets = range(-options.left_context, options.right_context + 1)
+    np.empty((len(x), x.shape[1] * len(offsets)), np.float32)  # Refuse a context that exceeds the memory.
+    return filter_block(x, bounds, [()] * len(offsets), offsets)
 
 
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:

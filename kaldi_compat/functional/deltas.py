@@ -49,8 +49,7 @@ def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] =
     """Return the filters that compute the deltas of orders 0 to ``delta_order``, with weights rounded to ``dtype``.
 
     The filter of order 0 is ``(1.0,)``, which copies a frame. The filter of order ``k`` has
-    ``2 * k * delta_window + 1`` taps, is centered on a frame, and computes the regression slope of the output of the
-    filter of order ``k - 1``.
+    ``2 * k * delta_window + 1`` taps, is centered on a frame, and computes the slope of the deltas of order ``k - 1``.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -67,7 +66,7 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
     """Return frames (..., count, dim) that are weighted sums of consecutive frames of ``features`` (..., frames, dim).
 
     Frame ``i`` of the result is the sum of ``weights[j]`` times frame ``first + i + j`` over all ``j``. As in Kaldi,
-    the terms are added in order, and a weight of 0 is skipped. Without weights, it is a copy of frame ``first + i``.
+    the terms are added in order, and a weight of 0 is skipped. Without weights, frame ``first + i`` is copied.
     """
     if not weights:
         frames: Array = features[..., first : first + count, :]
@@ -95,20 +94,20 @@ def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
     return new_total
 
 
-def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], num_frames: int) -> Array:
-    """Apply each of several filters along time, and concatenate the results for each frame.
+def filter_frames(features: Array, filters: Sequence[Filter], starts: Sequence[int], num_frames: int) -> Array:
+    """Filter features along time with several filters, and concatenate the results for each frame.
 
     Args:
         features: (..., frames + context, dim).
         filters: weights of each filter. A filter without weights copies a frame.
-        firsts: for each filter, the index of the input frame that its first weight multiplies for output frame 0.
+        starts: index of the input frame that the first weight of each filter multiplies for output frame 0.
         num_frames: number of frames of the result.
 
     Returns:
         Results of the filters, side by side (..., frames, dim * filters).
     """
-    pairs = zip(filters, firsts, strict=True)
-    return concatenate([_sum_weighted_frames(features, weights, first, num_frames) for weights, first in pairs])
+    pairs = zip(filters, starts, strict=True)
+    return concatenate([_sum_weighted_frames(features, weights, start, num_frames) for weights, start in pairs])
 
 
 def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
@@ -123,9 +122,9 @@ def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequen
         ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
     """
     context = count_delta_context(options)
-    firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
+    starts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
     filters = filters or compute_delta_filters(options, choose_precision(features))
-    return filter_frames(features, filters, firsts, features.shape[-2] - 2 * context)
+    return filter_frames(features, filters, starts, features.shape[-2] - 2 * context)
 
 
 @takes_options(DeltaOptions)
@@ -150,6 +149,7 @@ def add_deltas(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.deltas import add_deltas
@@ -175,8 +175,7 @@ def repeated_deltas(
 ) -> Array:
     """Append deltas, deltas of deltas and so on, as torchaudio and librosa do: each order repeats its own edge frames.
 
-    Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
-    and last frames differ.
+    Kaldi's higher-order deltas (:func:`add_deltas`) repeat the edge frames of the features, so the outer frames differ.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -189,6 +188,7 @@ def repeated_deltas(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.deltas import repeated_deltas
@@ -227,8 +227,7 @@ def compute_inner_shifted_deltas(
     """Compute features with shifted deltas for the frames that have all their context.
 
     Args:
-        features: ``(..., left + frames + right, dim)`` with
-            ``left, right = count_shifted_delta_context(options)``.
+        features: ``(..., left + frames + right, dim)``: see :func:`count_shifted_delta_context` for ``left, right``.
         options: window, number of blocks, and shift from block to block in frames.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
@@ -236,11 +235,10 @@ def compute_inner_shifted_deltas(
         ``(..., frames, dim * (num_blocks + 1))``: the features, and then the blocks of deltas.
     """
     left, right = count_shifted_delta_context(options)
-    blocks: list[int] = [
-        left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
-    ]
+    first: int = left - options.delta_window  # First input frame of the first block of deltas.
+    starts = [left, *[first + block * options.block_shift for block in range(options.num_blocks)]]
     filters = filters or compute_shifted_delta_filters(options, choose_precision(features))
-    return filter_frames(features, filters, [left, *blocks], features.shape[-2] - left - right)
+    return filter_frames(features, filters, starts, features.shape[-2] - left - right)
 
 
 @takes_options(ShiftedDeltaOptions)
@@ -265,6 +263,7 @@ def add_shifted_deltas(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.deltas import add_shifted_deltas

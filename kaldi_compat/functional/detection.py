@@ -144,7 +144,7 @@ def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float
     """Return the equal error rate, from 0 to 1, and its threshold, without interpolation (Kaldi: ComputeEer).
 
     The threshold is the lowest target score at which the share of rejected targets reaches the share of accepted
-    nontargets, or the highest target score if there is none.
+    nontargets, or the highest target score if no target score does.
 
     Args:
         targets, nontargets: scores of the target and the nontarget trials, both (trials,), in ascending order.

@@ -55,6 +55,7 @@ def utterance_cmvn(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import utterance_cmvn
@@ -111,6 +112,7 @@ def subtract_centered_mean(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import subtract_centered_mean
@@ -146,8 +148,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the features are not floats ``(..., frames, dim)``, or the shift, the scale or the lengths do not
-            match the features.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the shift, scale or lengths do not match.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import apply_shift_and_scale
@@ -187,6 +188,7 @@ def floor_features(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import floor_features

@@ -32,7 +32,7 @@ logger = Logger("kaldi_compat")
 class OnlineCmvn:
     """Normalize each frame over a window that ends with the frame, with the bits of Kaldi's apply-cmvn-online.
 
-    A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
+    A call normalizes the next frames of an utterance, in any number. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
     corpus are added. :meth:`end_utterance` begins a new utterance of the same speaker, and :meth:`reset` begins an
     utterance of a new speaker.
@@ -174,10 +174,11 @@ class OnlineCmvn:
         window of row ``start``. For ``bounds`` and ``adapts``, see :meth:`utterances`.
         """
         normalized = []
+        begin_utterance = self.end_utterance if adapts else self.reset
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
                 start = 0
-                self.end_utterance() if adapts else self.reset()
+                begin_utterance()
             if len(frames):
                 normalized.append(self._normalize_utterance(frames, start))
         return np.concatenate(normalized)
@@ -246,16 +247,14 @@ class OnlineCmvn:
 def _fill_windows(windows: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
     """Return the statistics of windows, with the statistics ``other`` added to windows of fewer than ``size`` frames.
 
-    The statistics ``other`` count as the missing frames of a window, but at most as ``max_frames`` frames.
+    The statistics ``other`` count as the missing frames of a window, but at most as ``max_frames`` frames. Raise
+    FeatureError if a window is not full, but the statistics count no frames.
 
     Args:
         windows: (frames, 2, dim + 1): statistics of the window of each frame.
         other: (2, dim + 1): statistics of the speaker or of a corpus.
         max_frames: largest number of frames that the statistics count as.
         size: number of frames of a full window.
-
-    Raises:
-        FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = windows[:, 0, -1]
     indices = np.flatnonzero(counts < size)  # Indices of the windows to fill.

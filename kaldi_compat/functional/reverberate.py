@@ -1,7 +1,6 @@
 """Simulation of reverberation and noise (Kaldi: src/featbin/wav-reverberate.cc, src/feat/signal.cc).
 
-NumPy arrays give Kaldi's samples bit for bit, in float32. Torch tensors are computed with torch's FFT, on any device
-and with gradients.
+NumPy arrays give Kaldi's samples bit for bit, in float32. Torch tensors use torch's FFT, on any device, with gradients.
 """
 
 from __future__ import annotations
@@ -137,10 +136,10 @@ def compute_power(signal: Array) -> Array:
 
 
 def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """Return the taps of an impulse response (taps,) from 1 ms before its highest tap to 50 ms after it.
+    """Return the taps of an impulse response (taps,) from 1 ms before the highest tap to 50 ms after the highest tap.
 
-    The highest tap is the direct sound. ``sample_frequency`` is the sampling rate of the impulse response in Hz (Kaldi:
-    ComputeEarlyReverbEnergy).
+    The highest tap is the direct sound (Kaldi: ComputeEarlyReverbEnergy). ``sample_frequency`` is the sampling rate of
+    the impulse response in Hz.
     """
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
@@ -215,7 +214,7 @@ def reverberate(
     Args:
         signal: ``(..., samples)``, float32, NumPy or torch.
         sample_frequency: sampling rate of the signal in Hz.
-        impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
+        impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples / 32768); None for no reverberation.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
         options, changes: length and level of the output, as ``ReverberationOptions`` or by name (default: Kaldi's).
         rir_frequency: sampling rate in Hz of the impulse response, which is not resampled, as in Kaldi; None if equal.
@@ -227,6 +226,7 @@ def reverberate(
     Raises:
         AudioError: the signal or the impulse response is empty or has a wrong shape, the signal has unsigned or 8-bit
             integers, a noise is invalid, or the duration is out of range.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.reverberate import reverberate

@@ -16,12 +16,8 @@ __all__ = ["splice"]
 def splice_inner_frames(features: Array, options: SpliceOptions) -> Array:
     """Concatenate each frame that has all its context with its neighbors, earliest first.
 
-    Args:
-        features: ``(..., left_context + frames + right_context, dim)``.
-        options: number of neighbors on each side.
-
-    Returns:
-        Features ``(..., frames, dim * (left_context + 1 + right_context))``.
+    ``features`` are ``(..., left_context + frames + right_context, dim)``, and the result is
+    ``(..., frames, dim * (left_context + 1 + right_context))``.
     """
     width = options.left_context + 1 + options.right_context
     frames = features.shape[-2] - width + 1
@@ -49,6 +45,7 @@ def splice(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.splice import splice

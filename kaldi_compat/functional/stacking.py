@@ -42,6 +42,7 @@ def low_frame_rate(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.stacking import low_frame_rate
@@ -86,6 +87,7 @@ def stack_frames(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.stacking import stack_frames
@@ -134,6 +136,7 @@ def pad_frames(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.stacking import pad_frames

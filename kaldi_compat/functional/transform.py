@@ -73,9 +73,7 @@ def _check_matrices(*transforms: Array) -> None:
 def compute_log_determinant(transform: Array, dim: int) -> float:
     """Return ``log det(A A^T) / 2`` of the linear part ``A`` of a transform. For a square ``A``, it is ``log |det A|``.
 
-    Args:
-        transform: (out, dim), or (out, dim + 1) with an offset.
-        dim: number of columns of the linear part ``A``.
+    ``transform`` is ``A`` (out, dim), or (out, dim + 1) with an offset in the last column.
     """
     linear = to_float64(transform)[..., :dim]
     xp = get_namespace(linear)
@@ -88,7 +86,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     Args:
         a: ``(..., out, middle)``, or ``(..., out, middle + 1)`` with an offset.
         b: ``(..., middle, dim)``, or ``(..., middle, dim + 1)`` with an offset.
-        b_is_affine: True if ``b`` has an offset, which its shape does not show. It is used only if ``a`` has an offset.
+        b_is_affine: True if ``b`` has an offset, which its shape does not show. Ignored if ``a`` has no offset.
 
     Returns:
         ``(..., out, columns of b)``, or one more column if ``a`` has an offset and ``b_is_affine`` is False.

@@ -34,7 +34,6 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frame_count
 
     Args:
         log_energy: (..., frames), zero after the last valid frame.
-        options: options of the detector.
         frame_counts: (..., 1): number of valid frames; 0 counts as 1.
     """
     xp = get_namespace(log_energy)
@@ -56,8 +55,7 @@ def compute_vad(
 ) -> Array:
     """Detect the voiced frames by their log energy (Kaldi: ComputeVadEnergy).
 
-    A frame is voiced if a sufficient share of the frames around it exceeds a threshold: a constant plus a fraction of
-    the mean log energy.
+    A frame is voiced if enough frames around it exceed a threshold, a constant plus a fraction of the mean log energy.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
@@ -70,6 +68,7 @@ def compute_vad(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, there are no columns, the features are integers, or the
             lengths do not match.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.vad import compute_vad
@@ -142,8 +141,7 @@ def voiced_cmvn(
 ) -> Any:
     """Normalize all frames by a sliding window, and keep the voiced frames (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
 
-    The voiced frames are detected before the normalization, as by Kaldi's compute-vad before apply-cmvn-sliding and
-    select-voiced-frames.
+    The voiced frames are detected before the normalization, as in these recipes of Kaldi.
 
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
@@ -156,8 +154,9 @@ def voiced_cmvn(
         follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
-        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has no
-            lengths.
+        FeatureError: the shape is wrong, there are no columns, the features are integers, or lengths do not match or
+            are missing for a batch.
+        OptionError: an option is invalid.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.vad import voiced_cmvn
@@ -177,6 +176,6 @@ def voiced_cmvn(
     xp = get_namespace(features)
     frames = features.shape[-2]
     frame_indices = arange(0, frames, features)
-    voiced_first = xp.argsort(xp.where(is_voiced, frame_indices, frame_indices + frames), -1)
+    order = xp.argsort(xp.where(is_voiced, frame_indices, frame_indices + frames), -1)  # Voiced frames come first.
     counts = xp.sum(is_voiced, -1, dtype=xp.int64)
-    return zero_padding(take_frames(normalized, voiced_first), counts), counts
+    return zero_padding(take_frames(normalized, order), counts), counts

@@ -68,8 +68,7 @@ def export_frontend(
     Args:
         frontend: a preset, as for :class:`~kaldi_compat.Frontend`; or a front end.
         path: the file to write, whose name ends in ``.onnx``.
-        statistics: statistics of the model, as for :class:`~kaldi_compat.Frontend`; None for a Frontend, which has its
-            own.
+        statistics: statistics of the model, as for :class:`~kaldi_compat.Frontend`; None if ``frontend`` has its own.
         lengths: True for a graph that also takes ``lengths`` (batch,), int64, the number of samples in each row of a
             padded batch, and returns ``feature_lengths`` (batch,).
         int16: True for a graph that takes int16 samples instead of floating point in -1 to 1.
@@ -82,7 +81,7 @@ def export_frontend(
     Raises:
         OptionError: the preset is unknown or selects frames by their content, a Frontend or a preset without statistics
             gets statistics, or the path does not end in ``.onnx``.
-        FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
+        FeatureError: onnx or onnxscript is not installed, PyTorch is older than 2.6, or the file cannot be written.
         SpecifierError: ``path`` is the file of the preset or of the statistics.
 
     >>> from kaldi_compat.torch.export import export_frontend

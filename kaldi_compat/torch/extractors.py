@@ -53,9 +53,9 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def enter_inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Run a ``with`` block on ``threads`` threads of the CPU, without gradients, and under autocast to ``dtype``.
+    """Run a ``with`` block on ``threads`` threads of the CPU, without gradients, and under autocast on ``device``.
 
-    ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
+    ``dtype`` is the name of the data type that autocast uses, such as "bfloat16". "float32" disables autocast.
     """
     previous_threads, device_type = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
@@ -146,7 +146,7 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(module, torch.jit.ScriptModule):
         yield from module.state_dict().items()
         yield "script", [_ADDRESS.sub("", str(inner.code)) for inner in module.modules() if hasattr(inner, "code")]
-        yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
+        yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(code=False, attrs=True, params=False))
         return
     attributes = vars(module)
     for name in ("_parameters", "_buffers", "_modules"):
@@ -307,8 +307,9 @@ class _Pretrained:
             raise ValueError(
                 f"the audio is longer than the model's limit of {seconds:g} s: cut the audio into segments"
             )
-        options |= {} if self.max_samples else {"padding": True}
         options |= {"sampling_rate": rate, "return_tensors": "pt"}
+        if not self.max_samples:
+            options["padding"] = True
         with torch.autocast("cpu", enabled=False):  # Feature extractors compute on the CPU, in float32.
             if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
                 tensors = dict(self.processor(list(audio), **options))
@@ -384,7 +385,7 @@ class _Encoder(_Pretrained):
     """Computes hidden states of an encoder. Layer 0 is the input of the first layer. The last layer is the output.
 
     A call returns states ``(B, rows, dim)`` and the number of rows of each utterance ``(B,)``; for several layers, a
-    dictionary of such pairs with the keys ``layer<number>``.
+    dictionary of such pairs with the keys ``layer<number>``. Raises OptionError if the model has no such layers.
     """
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:

@@ -62,7 +62,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         steps: the modules of the steps after the feature.
 
     Raises:
-        OptionError: the preset is unknown, a file is not a preset, or a preset without statistics gets statistics.
+        OptionError: the preset, ``engine`` or ``dft`` is unknown, a file is not a preset, ``dither`` is invalid, or a
+            preset without statistics gets statistics.
         FeatureError: the statistics cannot be read, or have the wrong dimension.
 
     >>> import torch
@@ -133,8 +134,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1, or
                 int16. Rows are utterances, not channels. Audio on a CPU is checked for NaN; audio on a GPU is not,
                 because the check would wait for the GPU.
-            lengths: number of samples in each row of ``(B, T)``, a tensor or a list. The samples after a row's length
-                are ignored.
+            lengths: number of samples in each row of ``(B, T)``, a tensor or a list. Later samples are ignored.
             sampling_rate: sampling rate of the audio in Hz; the model's if None. If it differs from the model's, the
                 audio is resampled as in Kaldi.
 
@@ -143,8 +143,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             of each row, ``(B,)``. For a list of utterances, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN or infinite samples, a wrong shape or type, or with ``resample=False``
-                a different rate, or the lengths do not match.
+            AudioError: the audio is empty, has NaN or infinite samples, a wrong shape or type, or, without resampling, a
+                different rate, or the lengths do not match.
             OptionError: ``sampling_rate`` is not a positive whole number.
         """
         rate = self.preset.sampling_rate
@@ -159,6 +159,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, tracing)
             return self._compute_model_input(audio)
         audio = prepare_audio(array, lengths, rate, self.preset, self.feature.size, resample_rows)
+        # Only the exact engine takes arrays, and only if no frame is shortened.
         if self.preset.shortens_frame or not is_exact(self.feature):
             row_lengths = None if audio.lengths is None else torch.as_tensor(audio.lengths)
             audio = CheckedAudio(torch.from_numpy(audio.samples), row_lengths)
@@ -172,8 +173,6 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
 
         Raises:
             OptionError: the preset needs the whole utterance.
-
-        See also: :class:`FrontendStream`, which has an example.
         """
         return FrontendStream(self, slots)
 
@@ -234,7 +233,7 @@ class FrontendStream(StreamCall):
         self._chain.reset()
 
     def flush(self) -> Any:
-        """End all slots, return their last frames as :meth:`kaldi_compat.StreamChain.flush` does, and reset."""
+        """End the utterance in every slot, and return the last frames: see :meth:`kaldi_compat.StreamChain.flush`."""
         return self._chain.flush()
 
     def _take(

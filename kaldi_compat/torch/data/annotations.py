@@ -108,8 +108,7 @@ class Annotations:
     Args:
         utt2spk: path of a map from utterance to speaker, or of a data directory.
         labels: path of a file with lines ``<utterance> <label>``, such as ``utt2lang``; or a mapping.
-        parse_label: function from the string after the key to the label, such as ``int``. For spawned workers, it must
-            be importable by name.
+        parse_label: function from the string after the key to a label, such as ``int``, importable by spawned workers.
         alignments: rspecifier of a table of integer vectors, such as ``scp:ali.scp`` or
             ``ark:gunzip -c ali.*.gz |``. An archive is read into the memory of each worker.
         posteriors: rspecifier of a table of posteriors, such as ``scp:post.scp``.
@@ -180,7 +179,7 @@ class Annotations:
         self._add_target(name, table, rspecifier, convert)
 
     def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
-        """Add a target from a file with lines ``<key> <value>``, whose values ``convert`` converts. Return the file."""
+        """Add a target from a file of lines ``<key> <value>``, whose values ``convert`` converts. Return the lines."""
         # A label or transcript may be empty, but a speaker must have a name.
         script = Script.open(file, self.access, empty=name != "speaker")
         script.check_unique()

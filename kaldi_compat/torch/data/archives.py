@@ -47,7 +47,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     Raises:
         ArkError: a file of targets cannot be read; in iteration, a table or an utterance cannot be read.
-        KaldiCompatError: in iteration, features and targets differ in length by more than the tolerance.
+        KaldiCompatError: in iteration, an utterance is empty, a target is invalid, or lengths differ too much.
         OptionError: an argument is invalid.
 
     >>> from kaldi_compat import ArchiveDataset
@@ -121,7 +121,8 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
         """
         has_own_tables = len(self._rspecifiers) >= num_readers
         num_entries = 0  # Number of entries of all tables so far, including the entries of other readers.
-        for rspecifier in self._rspecifiers[reader::num_readers] if has_own_tables else self._rspecifiers:
+        rspecifiers = self._rspecifiers[reader::num_readers] if has_own_tables else self._rspecifiers
+        for rspecifier in rspecifiers:
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
                 rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:

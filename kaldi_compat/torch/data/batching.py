@@ -44,6 +44,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     (tensor([[1., 2.],
             [3., 0.]]), tensor([2, 1]))
     """
+    # The kind of a tensor is its data type and its shape after the first axis. The kind of another object is its class.
     kinds = {(item.dtype, *item.shape[1:]) if isinstance(item, Tensor) and item.ndim else type(item) for item in items}
     if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
         described = " and ".join(sorted(map(str, kinds))) or "nothing"
@@ -117,7 +118,7 @@ class Posteriors(NamedTuple):
 
 @dataclass(frozen=True)
 class Utterance:
-    """Utterance of a data set. A target is None if the data set does not have this target.
+    """Utterance of a data set (example: :func:`collate`). A target is None if the data set does not have this target.
 
     Attributes:
         key: name of the utterance.
@@ -156,7 +157,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of utterances as one padded tensor. Except for labels, a target is None unless all utterances have it.
+    """Batch of utterances, padded by :func:`collate`. A target other than labels is None unless all utterances have it.
 
     Attributes:
         keys: names of the utterances.
@@ -299,9 +300,9 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     """Convert the labels of ``B`` utterances.
 
     Returns:
-        None if no utterance has a label. For integers of 64 bits, a tensor ``(B,)``. For sequences of such integers, an
-        int64 tensor ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if only some
-        utterances have a label, the list ``labels`` itself.
+        None if no utterance has a label. For integers that int64 can store, a tensor ``(B,)``. For sequences of such
+        integers, an int64 tensor ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`. Otherwise, for example if
+        only some utterances have a label, the list ``labels`` itself.
     """
     if all(label is None for label in labels):
         return None

@@ -71,7 +71,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
     def __getitem__(self, index: int) -> Utterance:
         """Return the utterance ``index``. If it is unreadable and skipped, return the next readable utterance.
 
-        After the last utterance, continue with the first one. Raise KaldiCompatError if no utterance can be read.
+        After the last utterance, continue with the first utterance. Raise KaldiCompatError if no utterance can be read.
         """
         if (utterance := self._read_utterance(index)) is not None:
             return utterance
@@ -177,13 +177,17 @@ class FeatureDataset(_KeyedDataset):
 
     Raises:
         ArkError: a file cannot be read.
-        KaldiCompatError: features and targets differ in length by more than the tolerance.
+        KaldiCompatError: ``feats`` names an archive; on access, an utterance is empty, a target is invalid, or features
+            and targets differ in length by more than the tolerance.
         OptionError: an argument is invalid.
 
-    >>> from torch.utils.data import DataLoader
-    >>> from kaldi_compat import FeatureDataset, collate
-    >>> data = FeatureDataset("data/train/feats.scp", utt2spk="data/train/utt2spk")  # doctest: +SKIP
-    >>> loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=4, collate_fn=collate)  # doctest: +SKIP
+    >>> import io_ark, numpy as np, tempfile
+    >>> from kaldi_compat import FeatureDataset
+    >>> path = tempfile.mkdtemp() + "/feats"
+    >>> io_ark.save(path + ".mat", np.ones((98, 80), np.float32))
+    >>> _ = open(path + ".scp", "w").write(f"utt1 {path}.mat\\n")
+    >>> FeatureDataset(path + ".scp")[0].input.shape
+    torch.Size([98, 80])
     """
 
     def __init__(
@@ -274,14 +278,17 @@ class WaveDataset(_KeyedDataset):
         ArkError: a file cannot be read, or a segment cannot be cut.
         AudioError: the audio cannot be resampled, has several channels and ``channel`` is None, or has a different
             sampling rate than ``feature``.
-        KaldiCompatError: features and targets differ in length by more than the tolerance.
+        KaldiCompatError: ``wav`` names an archive; on access, an utterance is empty, a target is invalid, or features
+            and targets differ in length by more than the tolerance.
         OptionError: an argument is invalid.
 
-    >>> from kaldi_compat import Fbank, NoiseAndReverberation, SpecAugment, WaveDataset
-    >>> noise = NoiseAndReverberation("musan/wav.scp", "rirs/wav.scp")  # doctest: +SKIP
-    >>> data = WaveDataset(
-    ...     "data/train/wav.scp", augment=noise, feature=Fbank(num_mel_bins=80), transform=SpecAugment()
-    ... )  # doctest: +SKIP
+    >>> import io_ark, numpy as np, tempfile
+    >>> from kaldi_compat import Fbank, SpecAugment, WaveDataset
+    >>> path = tempfile.mkdtemp() + "/speech"
+    >>> io_ark.save(path + ".wav", io_ark.Wave(16000.0, np.ones((1, 16000), np.int16)))
+    >>> _ = open(path + ".scp", "w").write(f"utt1 {path}.wav\\n")
+    >>> WaveDataset(path + ".scp", feature=Fbank(num_mel_bins=80), transform=SpecAugment())[0].input.shape
+    torch.Size([98, 80])
     """
 
     def __init__(
@@ -387,17 +394,18 @@ class WaveDataset(_KeyedDataset):
         ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance. Raise
         AudioError if resampling is necessary, and a rate is not a positive whole number.
         """
-        speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
+        speed = self._choose_speed(seed)
+        target_rate = rate if self._rate is None else self._rate
         # The audio is resampled as if its sampling rate were higher by the speed factor, which makes it faster.
         assumed_rate = rate if speed == 1 else float(round(rate * speed))
-        if assumed_rate == target:
+        if assumed_rate == target_rate:
             return None
-        if assumed_rate != int(assumed_rate) or target != int(target) or target <= 0:
+        if assumed_rate != int(assumed_rate) or target_rate != int(target_rate) or target_rate <= 0:
             raise AudioError(
-                f"{key}: cannot resample {assumed_rate:g} Hz to {target:g} Hz, because both must be whole numbers: "
-                "change sample_frequency, or the sampling rate of the audio"
+                f"{key}: cannot resample {assumed_rate:g} Hz to {target_rate:g} Hz, because both must be whole "
+                "numbers: change sample_frequency, or the sampling rate of the audio"
             )
-        return int(assumed_rate), int(target)
+        return int(assumed_rate), int(target_rate)
 
     def _locate_audio(self, key: str, location: str) -> tuple[Segment | None, str, str]:
         """Return the segment of an utterance (None for a whole recording), and the recording's key and location."""
@@ -483,7 +491,9 @@ def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int 
         ArkError: the segment cannot be cut, or its channel is missing.
     """
     if segment is not None:
-        return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
+        if segment.channel is None:
+            segment = replace(segment, channel=channel)
+        return segment.cut(wave, min_length=0.0)
     channels = len(wave.samples)
     if channel is None and channels > 1:
         raise AudioError(f"{key}: the audio has {channels} channels: pass a channel from 0 to {channels - 1}")

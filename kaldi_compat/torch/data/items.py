@@ -42,12 +42,13 @@ class Items:
             read: function from the seed of the utterance to its input.
 
         Raises:
-            KaldiCompatError: input and targets differ in length by more than the tolerance, a function does not return
-                a tensor, the utterance is empty, or a target is invalid.
+            KaldiCompatError: input and targets differ in length by more than the tolerance, ``read`` or the transform
+                does not return a tensor, the utterance is empty, or a target is invalid.
             ArkError: the input or a target is missing or cannot be read.
         """
         seed = self.seeds.derive(key)
-        with fork_seed(seed) if self.draws_numbers or self.transform is not None else nullcontext():
+        seeding = fork_seed(seed) if self.draws_numbers or self.transform is not None else nullcontext()
+        with seeding:
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
                 cause = f"the utterance has no {'samples' if utterance.input.ndim == 1 else 'frames'}"

@@ -35,6 +35,7 @@ class FeaturesOnDevice:
     Raises:
         AudioError: the sampling rate of the audio differs from the rate that ``feature`` expects.
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
+        OptionError: ``length_tolerance`` is not a whole number, or is negative.
 
     >>> import torch
     >>> from kaldi_compat import Fbank, FeaturesOnDevice, Utterance, collate
@@ -84,8 +85,8 @@ class FeaturesOnDevice:
                 check_rate(key, rate, self._expected_rate)
             audio = batch.to(self._device)
             # One generator draws the numbers of the whole batch, so all seeds of the batch determine its seed.
-            seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
-            with torch.no_grad(), seeds:
+            seeding = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
+            with torch.no_grad(), seeding:
                 features, frame_counts = self._feature(audio.inputs, audio.lengths)
                 result = replace(audio, inputs=features, lengths=frame_counts)
                 if self._length_tolerance is not None and result.target_lengths is not None:

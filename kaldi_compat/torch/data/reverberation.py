@@ -42,13 +42,19 @@ class NoiseAndReverberation:
         relative_to: see :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
-        OptionError: both lists are None, a list is empty, or a probability is not within 0 to 1.
+        OptionError: both lists are None, a list or ``snrs`` is empty, or a probability is not within 0 to 1.
         ArkError: a file cannot be read.
+        KaldiCompatError: a list is the rspecifier of an archive.
         AudioError: a recording differs from the audio in sampling rate, or the audio is not 16-bit integers.
 
-    >>> from kaldi_compat import NoiseAndReverberation, WaveDataset
-    >>> augment = NoiseAndReverberation("noise/wav.scp", "rirs/wav.scp", snrs=(20, 10, 5))  # doctest: +SKIP
-    >>> data = WaveDataset("data/train/wav.scp", augment=augment)  # doctest: +SKIP
+    >>> import io_ark, numpy as np, tempfile, torch
+    >>> from kaldi_compat import NoiseAndReverberation
+    >>> path = tempfile.mkdtemp() + "/noise"
+    >>> io_ark.save(path + ".wav", io_ark.Wave(16000.0, np.ones((1, 800), np.int16)))
+    >>> _ = open(path + ".scp", "w").write(f"noise1 {path}.wav\\n")
+    >>> augment = NoiseAndReverberation(path + ".scp", snrs=(0.0,))
+    >>> augment(torch.tensor([300, -300, 300, -300], dtype=torch.int16), 16000.0)
+    tensor([424,   0, 424,   0], dtype=torch.int16)
     """
 
     def __init__(
@@ -122,7 +128,7 @@ class NoiseAndReverberation:
 
 
 class _Recordings:
-    """Recordings of the script file ``file``, of which :meth:`load_random_recording` loads one."""
+    """Recordings of the script file ``file``. Raises OptionError if the file lists no recordings."""
 
     def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
         name = find_script(file)

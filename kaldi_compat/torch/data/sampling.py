@@ -91,7 +91,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             ``torch.distributed`` if it is initialized; otherwise there is one process.
 
     Raises:
-        OptionError: there is no limit or no batch, a limit is not positive, or a length is negative or not a number.
+        OptionError: no limit is passed, an argument is invalid, or there is no batch, for example with ``drop_last``.
 
     >>> from kaldi_compat import BucketBatchSampler
     >>> sampler = BucketBatchSampler([30, 10, 31, 11], batch_size=2, shuffle=False)
@@ -158,7 +158,11 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._plan = self._make_plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the next iterations. Setting the current epoch has no effect."""
+        """Set the epoch, which determines the order of the next iterations. Setting the current epoch has no effect.
+
+        Raises:
+            OptionError: the epoch is not a whole number or is negative, or ``drop_last`` leaves no batch of the epoch.
+        """
         if check_whole_number("epoch", epoch) == self._epoch:  # Keep the position in a resumed epoch.
             return
         self._epoch, self._num_returned, self._resume_at = epoch, 0, 0
@@ -200,8 +204,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Resume from a result of :meth:`state_dict`: the next iteration returns the remaining batches of the epoch.
 
         Raises:
-            OptionError: the state is invalid, or was saved with different lengths, number of ranks or settings other
-                than the seed.
+            OptionError: the state is invalid, or the lengths, the settings except the seed, or the ranks differ.
         """
         try:
             fingerprint, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))

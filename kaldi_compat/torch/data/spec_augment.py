@@ -31,14 +31,15 @@ class SpecAugment(nn.Module):
         num_time_masks: number of masks of frames.
         time_mask: maximum number of frames in a mask.
         time_mask_ratio: maximum fraction of an utterance's frames in a mask.
-        time_warp: a random frame is moved by less than this number of frames. Use 0 if there are targets for every
-            frame, such as alignments, because targets are not warped.
+        time_warp: exclusive limit on the number of frames by which a random frame is moved. Use 0 if there are targets
+            for every frame, such as alignments, because targets are not warped.
         fill: value of masked features; None for the mean of each column over the frames of the utterance.
 
     Shape: features ``(frames, dim)`` or ``(B, frames, dim)``; lengths ``(B,)``; returns features of the same shape.
 
     Raises:
-        OptionError: an option is negative or not a whole number, or the ratio is not within 0 to 1.
+        OptionError: a number is negative, too large or not a whole number, the ratio is not within 0 to 1, or ``fill``
+            is not a number.
         FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
 
     See also: :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`, whose ``transform`` may be a SpecAugment. The
@@ -126,7 +127,10 @@ class SpecAugment(nn.Module):
         return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 
     def _draw_numbers(self, num_rows: int, generator: torch.Generator | None) -> Tensor:
-        """Draw two uniform numbers for the warp and two for each mask of each row: ``(num_rows, 1 + masks, 2)``."""
+        """Draw two uniform numbers for the warp and two for each mask of each row: ``(num_rows, 1 + masks, 2)``.
+
+        Raise OptionError if ``generator`` has a wrong type.
+        """
         if not isinstance(generator, torch.Generator | None):
             raise make_generator_error(generator, TORCH_GENERATOR)
         shape = num_rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
@@ -169,21 +173,21 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
         batch: features ``(rows, longest, dim)``; the result has the same shape.
         counts: ``(rows, 1)``: number of frames of each utterance.
         draws: ``(rows, 2)``: uniform numbers in [0, 1) that determine the frame and its shift.
-        max_shift: the frame is moved by less than this number of frames.
+        max_shift: exclusive limit on the shift of the frame, in frames.
     """
-    last = counts - 1
-    margin = (last // 2).clamp(0, max_shift)  # The chosen frame is at least this far from both ends.
-    center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
+    last_frame = counts - 1
+    margin = (last_frame // 2).clamp(0, max_shift)  # The chosen frame is at least this far from both ends.
+    center = margin + _scale_to_integer(draws[:, :1], last_frame - 2 * margin)
     largest_shift = (margin - 1).clamp(min=0)
     new_center = center + _scale_to_integer(draws[:, 1:], 2 * largest_shift) - largest_shift
     # Positions need double precision, because rounding to float32 would shift the last frames of a long utterance.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     source_before = frame * center / new_center.clamp(min=1)
-    source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)
+    source_after = center + (frame - new_center) * (last_frame - center) / (last_frame - new_center).clamp(min=1)
     source = torch.where(frame < new_center, source_before, source_after)  # Position of each frame before the warp.
     source = torch.where((frame < counts) & (largest_shift > 0), source, frame)  # Padding is not warped.
-    low = source.long()
-    high = (low + 1).clamp(max=batch.shape[1] - 1)
-    weight = (source - low)[..., None].to(batch.dtype)
-    low_frames, high_frames = (batch.gather(1, index[..., None].expand_as(batch)) for index in (low, high))
+    low_index = source.long()
+    high_index = (low_index + 1).clamp(max=batch.shape[1] - 1)
+    weight = (source - low_index)[..., None].to(batch.dtype)
+    low_frames, high_frames = (batch.gather(1, index[..., None].expand_as(batch)) for index in (low_index, high_index))
     return torch.lerp(low_frames, high_frames, weight)

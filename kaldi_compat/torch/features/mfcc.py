@@ -50,8 +50,7 @@ class Mfcc(MfccConstructor, MelFeature):
             log_energy: log energies of the frames, shape (...), which replace C0; None to keep C0.
 
         Returns:
-            Cepstra of shape (..., num_ceps). With ``htk_compat``, C0 or the energy is in the last column instead of the
-            first.
+            Cepstra (..., num_ceps). With ``htk_compat``, C0 or the energy is in the last column instead of the first.
         """
         options = self.options
         cepstra = matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))

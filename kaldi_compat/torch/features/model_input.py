@@ -188,7 +188,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
 
     Raises:
         FeatureError: the file cannot be read, or statistics and features differ in dimension.
-        OptionError: both statistics and the options ``mean`` or ``std`` are passed.
+        OptionError: an option is invalid, or both statistics and the options ``mean`` or ``std`` are passed.
 
     >>> import torch
     >>> from kaldi_compat import GlobalCmvn
@@ -209,7 +209,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
             self._set_statistics(statistics)
 
     def _set_statistics(self, statistics: Any) -> None:
-        """Set the shift and scale of each column from ``statistics``. If None, use the options ``mean`` and ``std``."""
+        """Set shift and scale from ``statistics``, or from the options if None. Raise OptionError if both are set."""
         if statistics is None:
             statistics = Statistics.of_numbers(self.options)
         elif self.options != GlobalCmvnOptions():

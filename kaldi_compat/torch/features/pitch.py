@@ -84,8 +84,10 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         samples = self._check_samples(samples)
         lengths = check_lengths(lengths, samples, -1, AudioError)
         is_single = samples.dim() == 1
-        batch = samples[None] if is_single else samples
-        features, counts = self._track_batch(batch, lengths[None] if is_single and lengths is not None else lengths)
+        batch, row_lengths = samples, lengths
+        if is_single:
+            batch, row_lengths = samples[None], None if lengths is None else lengths[None]
+        features, counts = self._track_batch(batch, row_lengths)
         if is_single:
             features, counts = features[0], counts[0]
         return features if lengths is None else (features, counts.to(lengths.device))

@@ -66,6 +66,7 @@ class Plp(PlpConstructor, MelFeature):
         """
         options = self.options
         loudness = raise_to_power(energies, options.compress_factor)
+        # As in Kaldi, the first and the last bin are repeated at the edges of the spectrum.
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
         autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.run_levinson_durbin(autocorrelation)

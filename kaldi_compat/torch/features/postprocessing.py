@@ -1,7 +1,6 @@
 """Modules for the post-processing of features: deltas, shifted deltas, splicing and CMVN.
 
-A module applies a function of :mod:`kaldi_compat.functional` with fixed options, and can be moved, copied, compiled
-and exported.
+A module applies a function of :mod:`kaldi_compat.functional` with fixed options, and can be compiled and exported.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 
     @refuse_old_compilers
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
-        """Process features.
+        """Compute new features from the features of an utterance or of several utterances.
 
         Args:
             features: ``(frames, dim)``, ``(B, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
@@ -252,8 +251,9 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        FeatureError: the statistics have a wrong shape, or a frame count below 1.
-        OptionError: ``reverse`` or ``skip_dims`` is set without statistics.
+        FeatureError: the statistics have a wrong shape, a frame count below 1, or with ``norm_vars`` no variances or an
+            infinite number or NaN; or a dimension to skip does not exist.
+        OptionError: an option is invalid, or ``reverse`` or ``skip_dims`` is set without statistics.
 
     >>> import torch
     >>> from kaldi_compat import Cmvn
@@ -307,7 +307,9 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        FeatureError: the statistics have a wrong shape, or a frame count below 1.
+        FeatureError: the statistics have a wrong shape, a frame count below 1, no variances, or an infinite number or
+            NaN; or a dimension to skip does not exist.
+        OptionError: an option is invalid.
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn

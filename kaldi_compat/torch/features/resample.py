@@ -20,9 +20,9 @@ from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
 def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
-    """Resample audio (..., T), a floating-point tensor (Kaldi: LinearResample, flushed).
+    """Resample a floating-point tensor (..., T) to (..., ceil(T * rate_out / rate_in)) (Kaldi: LinearResample).
 
-    For the arguments, the result and the errors, see :func:`kaldi_compat.exact.resample.resample_linearly`.
+    For the other arguments and the errors, see :func:`kaldi_compat.exact.resample.resample_linearly`.
     """
     check_resampling(rate_in, rate_out, cutoff, num_zeros)
     # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.
@@ -42,8 +42,9 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         Audio of shape (..., ceil(T * rate_out / rate_in)).
 
     Raises:
-        OptionError: a rate is not a positive whole number, or the filters would be too large.
-        AudioError: ``samples`` is not a tensor, or has unsigned or 8-bit integers.
+        OptionError: a rate is not a positive whole number below 1e9, or the filters would be too large.
+        AudioError: ``samples`` is not a plain tensor of real numbers, is a single number, or has unsigned or 8-bit
+            integers.
 
     >>> import torch
     >>> from kaldi_compat import resample_waveform

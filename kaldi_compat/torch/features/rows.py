@@ -22,7 +22,7 @@ def compute_row(
 
     Args:
         module: the feature, with ``snip_edges``.
-        samples: audio of the row, shape (length,), on the device of the module.
+        samples: audio of the row, shape (T,), on the device of the module.
         first_frames: index of the first frame of each utterance among the frames of the row, shape (utterances,).
         count: number of frames of the row.
         warps: VTLN factor of each utterance.

@@ -22,8 +22,7 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
     """Return the module that ``torch.jit.script`` compiles in place of ``module``.
 
     Args:
-        module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their
-            lengths.
+        module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and lengths.
         example: a valid input of the module with two rows, shape ``(2, time, ...)``.
         int16_scale: factor on int16 samples, which are converted to floating point for the traced module.
 
@@ -170,6 +169,7 @@ def _replace_devices(graph: Any, block: Any, device: Any) -> None:
         if output.type().kind() == "DeviceObjType":
             output.replaceAllUsesWith(device)
         elif isinstance(output.toIValue(), Tensor):
+            # The constants are the arguments dtype, non_blocking and copy of aten::to.
             moved = graph.create("aten::to", [output, device, *_insert_constants(graph, node, None, False, False)])
             moved.insertAfter(node)
             output.replaceAllUsesAfterNodeWith(moved, moved.output())

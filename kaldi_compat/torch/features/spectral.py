@@ -20,7 +20,7 @@ from kaldi_compat.functional.array_api import (
     Tracing,
     ask_compiler,
     detect_tracing,
-    is_exported,
+    is_exporting,
     is_traced,
     is_traced_or_differentiated,
     matmul,
@@ -57,12 +57,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     Args:
         options: the options; Kaldi's defaults if None.
         engine: the engine that computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
-        dft: algorithm of the torch engine: "fft", or "matmul" (a matrix product) for devices and runtimes of exported
-            models that lack an FFT.
+        dft: algorithm of the torch engine: "fft", or "matmul" (a matrix product) for devices and runtimes without FFT.
         changes: single options by name, which replace values in ``options``.
 
     Raises:
-        OptionError: Kaldi's program would refuse the options.
+        OptionError: ``engine`` or ``dft`` is unknown, or Kaldi's program would refuse the options.
     """
 
     Options: ClassVar[type[FrameOptions]]
@@ -166,9 +165,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), an
                 :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 samples are
                 computed in float64, and all other types in float32.
-            lengths: number of samples in each row of (B, T), a tensor or a list. The samples after a row's length are
-                ignored. For a GPU, pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the
-                GPU.
+            lengths: number of samples in each row of (B, T), a tensor or a list. Later samples are ignored. For a GPU,
+                pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the GPU.
             vtln_warp: VTLN factor, or one per utterance: a tensor (B,) or a list. The spectrogram ignores it.
             generator: source of the dithering noise: torch's global generator if None, a ``torch.Generator``, or a
                 :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
@@ -216,7 +214,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self.features_of_energies(self.energies(spectrum, filter_bank), log_energy)
 
     def _make_exact_plan(self) -> Plan | None:
-        """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""
+        """Return the plan of the exact engine, or None if the engine does not compute the features: see is_exact."""
         return make_plan(self.options, accurate_fft=self._has_accurate_fft) if is_exact(self) else None
 
     def _count_frames(self, num_samples: Any) -> Any:
@@ -246,9 +244,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
         """Compute features (frames, dim) of utterances (T,), as one batch if the exact engine computes all of them."""
-        if {
-            choose_engine(self, utterance.samples, None, utterance.tracing, 1.0, generator) for utterance in utterances
-        } != {"exact"}:
+        engines = {choose_engine(self, audio.samples, None, audio.tracing, 1.0, generator) for audio in utterances}
+        if engines != {"exact"}:
             return [self._compute(utterance, generator) for utterance in utterances]
         arrays = [_to_array(utterance.samples) for utterance in utterances]
         warps: Any = [utterance.warps for utterance in utterances]
@@ -265,7 +262,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and the "
                 "device meta has no data: move samples and module to one device"
             )
-        if tracing.traced and self.options.dither != 0 and _is_exported():
+        if tracing.traced and self.options.dither != 0 and _is_exporting_without_dynamo():
             warn_user(
                 f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
                 f"adds random noise to its input: for deployment, export {type(self).__name__}(dither=0.0)"
@@ -340,7 +337,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
-            return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
+            placeholder = torch.zeros((), device="cpu").expand(samples.shape)  # Its device keeps lengths on the CPU.
+            return check_lengths(lengths, placeholder, -1, AudioError)
         checked_lengths: Any = check_lengths(lengths, samples, -1, AudioError)
         return checked_lengths.to(samples.device)
 
@@ -362,8 +360,8 @@ def _to_array(samples: Tensor) -> Any:
     return (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
 
 
-def _is_exported() -> bool:
-    return is_exported(torch) and not ask_compiler(torch, "is_dynamo_compiling")
+def _is_exporting_without_dynamo() -> bool:
+    return is_exporting(torch) and not ask_compiler(torch, "is_dynamo_compiling")
 
 
 @functools.cache

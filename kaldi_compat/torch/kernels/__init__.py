@@ -86,9 +86,8 @@ def explain_unsupported(
     """Return the reason why :func:`compute_features` cannot compute a call with these arguments, or an empty string.
 
     The first call of each :class:`KernelKind` compiles the kernels and compares them with the torch engine, which takes
-    seconds. It raises KaldiCompatError if this process can no longer use the device, or torch.cuda.OutOfMemoryError.
-    The caller must have checked that neither autograd nor a compiler records the operations. For the arguments, see
-    :func:`compute_features`.
+    seconds (for errors, see :func:`describe_fault`). The caller must have checked that neither autograd nor a compiler
+    records the operations. For the arguments, see :func:`compute_features`.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
@@ -108,7 +107,7 @@ def explain_unsupported(
 
 
 def explain_why_disabled(values: Tensor) -> str:
-    """Return the reason why no kernel can be used on the device of ``values``, or an empty string if one can."""
+    """Return the reason why kernels cannot be used on the device of ``values``, or an empty string if they can."""
     if values.device.type != DEVICE_TYPE:
         return f"the samples are on {values.device}, not on CUDA"
     if os.environ.get(SWITCH, "1") == "0":
@@ -133,8 +132,7 @@ def compute_features(
     Args:
         module: the feature.
         samples: audio (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: number of samples in each row, (B,), on the same device or on the CPU; None for T. Numbers above T
-            count as T.
+        lengths: number of samples in each row, (B,), clipped to 0 to T, on the same device or the CPU; None for T.
         vtln_warp: a VTLN factor, or a sequence with a factor for each row.
         generator: source of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's noise,
             and waits for the GPU if ``lengths`` are on the GPU. A ``torch.Generator``, or torch's global generator if
@@ -178,13 +176,13 @@ class KernelKind(NamedTuple):
         is_ragged: True if each row is reflected at its own length.
         has_several_warps: True if there are several VTLN factors.
         noise: source of the dithering noise: "kaldi", "torch", or "" without dithering.
-        wide_indices: True if the rows need 64-bit indices.
+        is_wide: True if the rows need 64-bit indices.
     """
 
     is_ragged: bool
     has_several_warps: bool
     noise: str
-    wide_indices: bool
+    is_wide: bool
 
 
 def _classify_call(
@@ -194,8 +192,9 @@ def _classify_call(
     from kaldi_compat.torch.kernels.launch import WIDE
 
     has_several_warps = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
-    counter_based = generator is None or isinstance(generator, torch.Generator)
-    noise = "" if module.options.dither == 0 else "torch" if counter_based else "kaldi"
+    noise = "torch" if generator is None or isinstance(generator, torch.Generator) else "kaldi"
+    if module.options.dither == 0:
+        noise = ""
     is_ragged = lengths is not None and not module.options.snip_edges
     return KernelKind(is_ragged, has_several_warps, noise, samples.shape[-1] > WIDE)
 
@@ -246,7 +245,7 @@ def _test_kernels(
         )
         generator = torch.Generator().manual_seed(0) if kind.noise == "torch" else KaldiRandom()
         warp = list(warps) if kind.has_several_warps else warps[0]
-        actual: Any = launch_features(module, samples, lengths, warp, generator, wide_indices=kind.wide_indices)
+        actual: Any = launch_features(module, samples, lengths, warp, generator, is_wide=kind.is_wide)
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())

@@ -2,8 +2,7 @@
 
 A program compresses a group of columns of one utterance. Quantization is monotonic, so the quartiles of a column can be
 computed from its 16-bit values, by bisection instead of sorting. The operations are the same as in
-:mod:`io_ark.codecs.compressed`, and the kernels are compiled without fused multiply-adds, so that every operation is
-rounded as in Kaldi.
+:mod:`io_ark.codecs.compressed`, and the kernels are compiled without fused multiply-adds, to round as Kaldi does.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -27,12 +26,11 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
     Args:
         features: float32 (frames, dim): the matrices of all utterances.
-        places: int64 (utterances, 4): first frame, number of frames, and positions of the first code and the first step
-            of the utterance.
+        places: int64 (utterances, 4): first frame, number of frames, and positions of the first code and first step.
         ranges: float32 (utterances, groups, 2), written: the minima, NaN if a value is NaN, and the maxima.
         zeros: int32 (utterances, groups), written: twice the index of the first zero in the matrix, in row-major order,
             plus 1 if the zero is negative; NO_ZERO for a group without zeros.
-        row, dim: distance between the starts of two rows, and number of columns.
+        row, dim: distance between the starts of two rows in elements, and number of columns.
         FRAMES, COLUMNS: number of frames that are read at a time, and number of columns of a group.
     """
     utterance = tl.program_id(0)

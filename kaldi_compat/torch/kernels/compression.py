@@ -85,7 +85,7 @@ class CompressedMatrices(NamedTuple):
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     """Return a mask (matrices,) of the matrices whose element indices fit into the kernels' 32-bit integers.
 
-    ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is their number of columns.
+    ``counts`` are the numbers of rows of the matrices, (matrices,), and ``dim`` is the number of columns.
     """
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
@@ -152,8 +152,10 @@ def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         ranges_kernel[grid](features, places, ranges, zeros, row, dim, **_make_tile_options(OTHER_FRAMES))
     headers = features.new_empty((len(matrix_rows), 2))
-    num_groups = 1 << (grid[1] - 1).bit_length()
-    return _Launch(features, grid, places, ranges, zeros, headers, int(code_ends[-1]), int(step_ends[-1]), num_groups)
+    return _Launch(
+        features, grid, places, ranges, zeros, headers, num_elements=int(code_ends[-1]), num_steps=int(step_ends[-1]),
+        num_groups=1 << (grid[1] - 1).bit_length(),
+    )  # fmt: skip
 
 
 def _make_tile_options(frames: int) -> dict[str, Any]:
@@ -163,7 +165,7 @@ def _make_tile_options(frames: int) -> dict[str, Any]:
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress matrices by SPEECH_FEATURE, not ``method``. Return ``kind`` and ``tensors`` of CompressedMatrices."""
+    """Compress by SPEECH_FEATURE; ``method`` is not used. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.num_steps, dtype=torch.int16)

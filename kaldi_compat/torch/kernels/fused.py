@@ -159,8 +159,7 @@ def feature_kernel(
         window, factors, bins: window (SIZE,), and the tables of ``_make_tables`` in :mod:`.launch`.
         scratch: float32 (programs * FRAMES, ROW): memory for spectra; used with MEL.
         first_bins, weights, group_rows: :class:`~.launch.BandFilters`.
-        num_bands, num_groups, bank_rows: numbers of columns of ``out``, of groups of bands, and of rows of weights in a
-            bank.
+        num_bands, num_groups, bank_rows: numbers of columns of ``out``, groups of bands, and weight rows of a bank.
         banks: int32 (end_frame,): index of the filter bank of each frame; read with BANKS.
         out: float32 (end_frame, num_bands), written: spectra, mel energies, or with LOG their logs.
         log_energy: float32 (end_frame,), written if ENERGY is not 0. ``energy_floor`` is the floor of the energy.

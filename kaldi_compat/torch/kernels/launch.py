@@ -43,6 +43,7 @@ MAX_BANKS = 2048
 # Maximum number of samples of a row with 32-bit indices. Reflection at the ends of a row computes with twice its
 # length, which must be below 2^31 with a margin for frames beyond the ends.
 WIDE = 1 << 29
+RAW_ENERGY, WINDOWED_ENERGY = 1, 2  # Kinds of energy: before preemphasis and after windowing. 0 stands for no energy.
 # Tensors that captured CUDA graphs read at each replay. This list keeps the tensors when caches drop them.
 _captured: list[object] = []
 
@@ -69,12 +70,12 @@ def launch_features(
     vtln_warp: float | Sequence[float],
     generator: Generator = None,
     *,
-    wide_indices: bool = False,
+    is_wide: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Compute features with the kernel.
 
     For the arguments and the result, see :func:`~kaldi_compat.torch.kernels.compute_features`. With
-    ``wide_indices``, indices have 64 bits even if 32 bits would be enough.
+    ``is_wide``, indices have 64 bits even if 32 bits would be enough.
     """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
@@ -92,7 +93,7 @@ def launch_features(
     if lengths is not None and counts is not None:
         # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
-    features = _launch_kernel(module, rows, lengths, count, spans, noise, wide_indices or rows.shape[1] > WIDE)
+    features = _launch_kernel(module, rows, lengths, count, spans, noise, is_wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -103,7 +104,7 @@ def launch_features(
 def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
     """Compute the features (frames, dim) of a row of audio (T,), int16 or float32 on a GPU.
 
-    The feature must have ``snip_edges``. ``spans`` has the VTLN factors of the frames.
+    The feature must have ``snip_edges``. ``spans`` has the VTLN factors, and ``generator`` draws the dithering noise.
     """
     count = count_frames(len(row), module.size, module.shift)
     noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
@@ -128,28 +129,28 @@ def _make_noise(
 
 
 def _launch_kernel(
-    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Spans, noise: Noise, wide_indices: bool
+    module: Feature, rows: Tensor, lengths: Tensor | None, count: int, spans: Spans, noise: Noise, is_wide: bool
 ) -> Tensor:
     """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 
     ``lengths`` are the numbers of valid samples, int64 (B,), or None. ``spans`` have the VTLN factors of the
-    frames, and ``noise`` dithers the audio. With ``wide_indices``, indices have 64 bits.
+    frames, and ``noise`` dithers the audio. With ``is_wide``, indices have 64 bits.
     """
     device, total_frames = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
     num_columns = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((total_frames, num_columns), dtype=torch.float32)  # Power spectra or mel energies.
-    needs_raw_energy = module._needs_energy(raw=True)
-    # See :func:`make_kernel_options`.
-    energy_kind = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
+    energy_kind = RAW_ENERGY if module._needs_energy(raw=True) else 0
+    if module._needs_energy(raw=False):
+        energy_kind = WINDOWED_ENERGY
     log_energy = energies.new_empty(total_frames) if energy_kind else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
     filters, banks = no_filters if mel is None else _select_filters(module, spans, total_frames, device)
-    if is_capturing(device):
+    if is_capturing(device):  # The captured graph reads these tensors at each replay.
         _captured.append((factors, bins, filters))
     constants = make_kernel_options(
-        module, lengths is not None, energy_kind, noise.kind, wide_indices=wide_indices, has_banks=banks is not None
+        module, lengths is not None, energy_kind, noise.kind, is_wide=is_wide, has_banks=banks is not None
     )
     num_programs = min(-(-total_frames // constants["FRAMES"]), _count_programs(device, module.points))
     scratch = torch.empty((num_programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
@@ -179,7 +180,7 @@ def _launch_kernel(
                 module.options.preemphasis_coefficient,
                 module.options.waveform_scale,
                 module.options.dither,
-                EPSILON if needs_raw_energy else module._windowed_energy_floor,
+                EPSILON if energy_kind == RAW_ENERGY else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
                 maxnreg=_choose_registers(device, module.points),
@@ -188,16 +189,15 @@ def _launch_kernel(
 
 
 def make_kernel_options(
-    module: Feature, is_ragged: bool, energy_kind: int, noise_kind: int, *, wide_indices: bool, has_banks: bool
+    module: Feature, is_ragged: bool, energy_kind: int, noise_kind: int, *, is_wide: bool, has_banks: bool
 ) -> dict[str, Any]:
     """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
 
     Args:
-        module: the feature.
         is_ragged: True for rows of different lengths.
-        energy_kind: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+        energy_kind: RAW_ENERGY, WINDOWED_ENERGY, or 0 for no energy.
         noise_kind: the attribute ``kind`` of :class:`Noise`.
-        wide_indices: True for 64-bit indices.
+        is_wide: True for 64-bit indices.
         has_banks: True for several filter banks.
 
     Returns:
@@ -221,7 +221,7 @@ def make_kernel_options(
         "GROUP": GROUP,
         "REFLECTED": not options.snip_edges,
         "RAGGED": is_ragged and not options.snip_edges,
-        "WIDE": wide_indices,
+        "WIDE": is_wide,
         "SCALED": options.waveform_scale != 1,
         "NOISE": noise_kind,
         "REMOVE_DC": options.remove_dc_offset,
@@ -295,7 +295,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, min_rows: Se
     end_bins = np.where(is_nonzero.any(1), width - is_nonzero[:, ::-1].argmax(1), first_bins)
     rows_of_band = (-(-(end_bins - first_bins) // 4)).reshape(banks, groups, GROUP)
     rows = np.maximum(rows_of_band.max((0, 2)), min_rows or 0)  # (groups,): number of rows of weights of each group.
-    first_bins = np.minimum(first_bins, width - 4 * np.repeat(rows, GROUP))
+    first_bins = np.minimum(first_bins, width - 4 * np.repeat(rows, GROUP))  # All bins of a filter lie in the row.
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     packed = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):

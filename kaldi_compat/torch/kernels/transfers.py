@@ -103,8 +103,8 @@ class Transfers:
     @contextlib.contextmanager
     def profile_inference(self, name: str) -> Iterator[None]:
         """Run a ``with`` block without gradients. On a GPU, profilers show the block as a range named ``name``."""
-        is_on_cpu = self._upload_stream is None
-        with torch.inference_mode(), contextlib.nullcontext() if is_on_cpu else torch.cuda.nvtx.range(name):
+        profiler_range = contextlib.nullcontext() if self._upload_stream is None else torch.cuda.nvtx.range(name)
+        with torch.inference_mode(), profiler_range:
             yield
 
     def measure_peak_memory(self) -> float | None:

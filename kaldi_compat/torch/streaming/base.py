@@ -27,7 +27,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 Options = TypeVar("Options")
 Options_co = TypeVar("Options_co", covariant=True)
-# Result of a call: the frames (frames, dim) for a chunk without the axis of slots; otherwise the frames
+# Result of a call: the frames (frames, dim) for a chunk without the slot axis; otherwise the frames
 # (slots, frames, dim) and their counts (slots,).
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
@@ -59,18 +59,16 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     Args:
         chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
-        lengths: number of valid samples or frames of the chunk in each slot, (slots,): 0 for a slot without input, None
-            if all are valid.
+        lengths: number of valid samples or frames in each slot, (slots,), 0 without input; None if all are valid.
         final: True for the slots whose utterance ends with this chunk, one bool for all slots or (slots,). These slots
             return their last frames and start a new utterance.
 
     Returns:
         The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU. Frames beyond
-        this number are zero. For a chunk without the axis of slots, only the frames (frames, dim).
+        this number are zero. For a chunk without the slot axis, only the frames (frames, dim).
 
     Raises:
-        AudioError: the chunk is not a tensor of a valid shape, a length is invalid, or ``final`` does not match the
-            slots.
+        AudioError: the chunk is not a tensor of a valid shape, or a length or ``final`` is invalid.
         OptionError: the call is exported or traced.
     """
 
@@ -106,14 +104,14 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         """
 
     def flush(self, **parameters: Any) -> Any:
-        """End all slots, return their last frames, and reset.
+        """End the utterance in every slot, return the last frames, and reset the stream.
 
         Args:
             parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
 
         Returns:
             The frames (slots, frames, dim) and their counts (slots,). With a single slot, only the frames
-            (frames, dim), unless the latest chunk had the axis of slots.
+            (frames, dim), unless the latest chunk had the slot axis.
         """
         batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
         shape = (*batch_axes, 0, *(self._item_shape or (0,) * self.item_axes))
@@ -240,7 +238,7 @@ class StreamChain(ChainCall):
             stream.reset()
 
     def flush(self, **parameters: Any) -> Any:
-        """End all slots of all streams, return their last frames, and reset.
+        """End the utterance in every slot, return the last frames of the last stream, and reset all streams.
 
         Args:
             parameters: further keyword arguments of a call of the first stream.

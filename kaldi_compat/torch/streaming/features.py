@@ -33,7 +33,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise as for the whole utterance.
 
     Args:
-        module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
+        module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -146,8 +146,8 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         if self._snip_edges or bool(((start >= 0) & (start + num_samples <= history.end)).all()):
             audio = history.get_range(start, num_samples)
         else:
-            audio = history.get_items(
-                reflect_indices(history.list_indices(start, num_samples), history.to_column(np.maximum(history.end, 1)))
-            )
+            indices = history.list_indices(start, num_samples)
+            lengths = history.to_column(np.maximum(history.end, 1))
+            audio = history.get_items(reflect_indices(indices, lengths))
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames

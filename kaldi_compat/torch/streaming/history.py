@@ -20,8 +20,7 @@ class History:
     The index of an item counts from the start of the utterance.
 
     Attributes:
-        start: (slots,): index of the first stored item. If it exceeds ``end``, items that arrive before it are
-            discarded.
+        start: (slots,): index of the first stored item. Items that arrive before this index are discarded.
         end: (slots,): number of items received so far.
     """
 
@@ -50,7 +49,7 @@ class History:
         return column + torch.arange(count, device=column.device)
 
     def get_items(self, indices: Tensor) -> Tensor:
-        """Return the items (slots, n, ...) with the indices ``indices`` (slots, n). Discarded items are undefined."""
+        """Return the items (slots, n, ...) with the indices ``indices`` (slots, n). Discarded items have any value."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*indices.shape, *self._items.shape[2:])

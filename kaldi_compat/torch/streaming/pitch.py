@@ -54,7 +54,7 @@ class PitchStream(Stream[PitchOptions]):
             disagree on its pitch. Paths disagree in digital silence, which matches every pitch equally well.
 
     Raises:
-        OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
+        OptionError: ``module`` is not a Pitch, ``nccf_ballast_online`` is False, or online decoding is simulated.
 
     >>> import torch
     >>> from kaldi_compat import Pitch
@@ -105,7 +105,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     :class:`~kaldi_compat.KaldiRandom` draws the same noise as a call with the whole utterance.
 
     Args:
-        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`.
+        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -161,7 +161,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     def _count_decided_frames(self, end: Counts) -> Counts:
         return self._add_delay(np.maximum(end - self._right, 0))
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -173,8 +173,8 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         lengths = torch.from_numpy(np.minimum(counts, longest)).to(stored.device)
         features = compute_undelayed_features(stored[..., :-1], stored[..., -1], self.options, lengths)
         frame_indices = history.list_indices(first - self.options.delay, count).clamp(min=0)
-        last = history.to_column(np.maximum(history.end - 1, 0))
-        columns = torch.minimum(frame_indices, last) - history.to_column(history.start)
+        last_index = history.to_column(np.maximum(history.end - 1, 0))
+        columns = torch.minimum(frame_indices, last_index) - history.to_column(history.start)
         return torch.take_along_dim(features, columns.clamp(min=0)[..., None], 1)
 
 
@@ -231,7 +231,7 @@ class Tracker:
             groups=np.zeros(count, np.uint8),  # Add all rows as in groups of four, because chunks must not affect sums.
             frame_counts=np.array([count]),
         )
-        self._paths.extend(new_frames, 0, count, [len(self._paths) + count])
+        self._paths.extend(new_frames, begin=0, end=count, ends=[len(self._paths) + count])
         self._searched_count = frame_count
 
     def _compute_variance(self, end: int) -> float:

@@ -54,14 +54,14 @@ class ContextStream(WindowStream[Options]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         """Compute ``count`` frames from their neighbors. Beyond the edges, the first or the last frame is repeated."""
         indices = self.history.list_indices(first - self._left, self._left + count + self._right)
-        last = self.history.to_column(np.maximum(self.history.end - 1, 0))
-        return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
+        last_index = self.history.to_column(np.maximum(self.history.end - 1, 0))
+        return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last_index)))
 
 
 class DeltaStream(ContextStream[DeltaOptions]):
@@ -70,7 +70,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
     The latency is ``delta_order * delta_window`` frames.
 
     Args:
-        module: :class:`~kaldi_compat.Deltas`.
+        module: :class:`~kaldi_compat.Deltas`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -95,7 +95,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
     """Stream that appends shifted deltas to frames (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     Args:
-        module: :class:`~kaldi_compat.ShiftedDeltas`.
+        module: :class:`~kaldi_compat.ShiftedDeltas`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -119,7 +119,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
     The latency is ``right_context`` frames.
 
     Args:
-        module: :class:`~kaldi_compat.Splice`.
+        module: :class:`~kaldi_compat.Splice`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -159,7 +159,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     ``min_cmn_window`` frames wait, until all of them have arrived.
 
     Args:
-        module: :class:`~kaldi_compat.SlidingCmvn`.
+        module: :class:`~kaldi_compat.SlidingCmvn`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -179,7 +179,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
             return np.maximum(np.where(end >= self.options.cmn_window, end - right, 0), 0)
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         """Return the index (slots,) of the first frame that the windows of frame ``done`` and later frames may need."""
         # At the end of an utterance, a window is moved back to end at the last frame, and then needs older frames.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
@@ -203,7 +203,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     utterances of the same slot, which :meth:`new_speaker` discards.
 
     Args:
-        module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
+        module: :class:`~kaldi_compat.OnlineCmvn`, which has corpus statistics. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -247,7 +247,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         return end
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

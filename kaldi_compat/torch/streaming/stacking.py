@@ -21,7 +21,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
     See :func:`~kaldi_compat.functional.stacking.low_frame_rate`.
 
     Args:
-        module: :class:`~kaldi_compat.LowFrameRate`.
+        module: :class:`~kaldi_compat.LowFrameRate`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -47,7 +47,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         num_needed = self.options.stack - self._left  # Number of frames that the first stack needs.
         return np.where(end >= num_needed, (end - num_needed) // self.options.stride + 1, 0)
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -65,7 +65,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
     """Stream that concatenates consecutive frames (:func:`~kaldi_compat.functional.stacking.stack_frames`).
 
     Args:
-        module: :class:`~kaldi_compat.StackFrames`.
+        module: :class:`~kaldi_compat.StackFrames`. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch
@@ -83,7 +83,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
     def _count_decided_frames(self, end: Counts) -> Counts:
         return end // self.options.size
 
-    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_first_needed_item(self, done: Counts, end: Counts) -> Counts:
         return np.minimum(done * self.options.size, end)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -98,8 +98,7 @@ class FrameStream(Stream[Any]):
     """Stream of a module that computes each frame independently.
 
     Args:
-        module: :class:`~kaldi_compat.Floor`, :class:`~kaldi_compat.GlobalCmvn`, or :class:`~kaldi_compat.Cmvn` with
-            statistics.
+        module: ``Floor``, ``GlobalCmvn``, or ``Cmvn`` with statistics. Other modules raise OptionError.
         slots: number of utterances that are processed at the same time.
 
     >>> import torch

@@ -15,7 +15,7 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     """Compute linear prediction coefficients by Durbin's recursion from autocorrelations (..., n + 1) at lags 0 to n.
 
     Returns:
-        The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
+        The coefficients (..., n) with Kaldi's sign, opposite to the predictor's, and the residual energy (...).
     """
     by_lag = autocorrelation.movedim(-1, 0)
     order = len(by_lag) - 1
@@ -55,8 +55,8 @@ def place_first_coefficient(
         scale_of_c0: factor on C0 if there is no log energy.
     """
     if log_energy is None:
-        first = cepstra[..., :1] * scale_of_c0
+        coefficient = cepstra[..., :1] * scale_of_c0
     else:
-        first = floor_energy(log_energy, energy_floor).unsqueeze(-1)
+        coefficient = floor_energy(log_energy, energy_floor).unsqueeze(-1)
     higher = cepstra[..., 1:]
-    return torch.cat((higher, first) if htk_order else (first, higher), -1)
+    return torch.cat((higher, coefficient) if htk_order else (coefficient, higher), -1)

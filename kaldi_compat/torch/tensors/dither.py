@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.engine import SeedSource
-from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_frame_seeds
+from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_seed_source
 from kaldi_compat.functional.array_api import refuse_export_of_noise, run_eagerly
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -26,9 +26,9 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> SeedSource:
-    """Return a function that draws ``rand_r()`` states, int32 (count,), for the noise of the next ``count`` frames."""
+    """Return a function that draws ``count`` states of ``rand_r()``, int32 (count,). Wrong types raise OptionError."""
     if generator is not None and not isinstance(generator, torch.Generator):
-        return get_frame_seeds(generator, TORCH_GENERATOR)
+        return get_seed_source(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
@@ -39,7 +39,8 @@ def make_frame_noise(frames: Tensor, is_valid: Tensor | None, generator: Generat
         frames: ``(rows, frames, size)``: the frames that the noise is added to.
         is_valid: mask ``(rows, frames)`` of the frames that exist; None if all exist. Only these frames consume states
             of a :class:`NoiseSource`.
-        generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
+        generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`. Other types, and
+            a :class:`NoiseSource` while a model is exported or traced, raise OptionError.
     """
     if generator is None:
         return lambda block: torch.randn_like(frames[:, block])
@@ -60,12 +61,12 @@ def draw_frame_states(shape: Sequence[int], is_valid: Tensor | None, source: Noi
         shape: (rows, frames), the shape of the frames without their samples.
         is_valid: mask (rows, frames) of the frames that exist; None if all exist. Only these frames consume states. A
             mask on a GPU is copied to the CPU, which waits for the GPU, because the number of states depends on it.
-        source: source of the states.
+        source: source of the states. A wrong type raises OptionError.
 
     Returns:
         States, int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.
     """
-    draw = get_frame_seeds(source, TORCH_GENERATOR)
+    draw = get_seed_source(source, TORCH_GENERATOR)
     states = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
     if is_valid is None:
         return states.copy_(torch.from_numpy(draw(states.numel())).view(states.shape))
@@ -94,8 +95,8 @@ def _draw_rand_r(states: Tensor, multipliers: Tensor, increments: Tensor) -> Ten
 def compute_kaldi_noise(states: Tensor, num_samples: int) -> Tensor:
     """Compute Kaldi's standard normal noise for frames.
 
-    Of eight million numbers, the largest difference from Kaldi's was 1.4e-5, and all but one in 100,000 differed by
-    less than 2e-6. The exact engine gives Kaldi's bits.
+    In a test of eight million numbers, the largest difference from Kaldi's was 1.4e-5, and all but one in 100,000
+    differed by less than 2e-6. The exact engine gives Kaldi's bits.
 
     Args:
         states: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.

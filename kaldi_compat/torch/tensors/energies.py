@@ -45,7 +45,8 @@ def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
     for first in range(0, num_bins, GROUP):
         bands = slice(first, first + GROUP)
         nonzero = np.flatnonzero(filled[:, bands].any(1))
-        groups.append((slice(int(nonzero[0]), int(nonzero[-1]) + 1) if len(nonzero) else slice(0, 0), bands))
+        bins = slice(int(nonzero[0]), int(nonzero[-1]) + 1) if len(nonzero) else slice(0, 0)
+        groups.append((bins, bands))
     return filled, groups
 
 

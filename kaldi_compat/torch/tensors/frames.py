@@ -100,16 +100,16 @@ def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None
     arguments, see :func:`cut_frames`.
     """
     total = samples.shape[-1]
-    first = shift // 2 - size // 2
+    first_sample = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.
     if lengths is None and not spare:
-        left = torch.arange(min(first, 0), 0, device=samples.device)
-        right = torch.arange(total, total + beyond, device=samples.device)
-        inside = samples[..., max(first, 0) :]
+        before = torch.arange(min(first_sample, 0), 0, device=samples.device)
+        after = torch.arange(total, total + beyond, device=samples.device)
+        inside = samples[..., max(first_sample, 0) :]
         return torch.cat(
-            (samples[..., reflect_indices(left, total)], inside, samples[..., reflect_indices(right, total)]), -1
+            (samples[..., reflect_indices(before, total)], inside, samples[..., reflect_indices(after, total)]), -1
         )
-    index = torch.arange(first, total + beyond + spare, device=samples.device)
+    index = torch.arange(first_sample, total + beyond + spare, device=samples.device)
     if spare:
         samples = nn.functional.pad(samples, (0, 1))  # Even for empty audio, index 0 must exist.
     if lengths is None:

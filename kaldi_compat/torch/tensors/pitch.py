@@ -66,8 +66,7 @@ def track_batch(
     Args:
         samples: (B, T), float32 or float64, on any device.
         lengths: (B,): number of valid samples of each row; None if all samples are valid.
-        constants: constants of the tracker.
-        tables: tables of the tracker, on the device of the samples.
+        constants, tables: constants and tables of the tracker. The tables are on the device of the samples.
 
     Returns:
         features: (B, frames, 2): normalized correlation, and pitch in Hz; zero after the last frame of each row.
@@ -120,7 +119,6 @@ class Schedule(NamedTuple):
             lengths: ``(B,)``: number of samples of each utterance before resampling.
             longest: upper limit of the lengths.
             frames: number of columns of ``samples``. Columns after the last frame of an utterance are undefined.
-            constants: constants of the tracker.
         """
         samples_in = lengths[:, None]
         frame_indices = torch.arange(0, frames, device=lengths.device)
@@ -136,12 +134,12 @@ class Schedule(NamedTuple):
         if constants.ballast_online:  # No frame is searched again.
             frame_ends = constants.start + constants.shift * frame_indices + constants.span
             return cls(frame_counts[:, -1], torch.minimum(frame_ends, end), 0 * lengths, end[:, 0])
-        # The first ``limit`` frames are searched again as soon as they are known, or at the end of shorter audio.
-        limit = max(0, constants.recompute_frame)
-        repeated_frames = frame_counts[:, -1].clip(None, limit)
-        last_index = torch.arange(limit - 1, limit, device=lengths.device)
-        samples_at_limit = _find_received_samples(sample_counts, frame_counts, last_index)
-        repeated_samples = torch.where(repeated_frames < max(1, limit), end[:, 0], samples_at_limit[:, 0])
+        # The first ``max_repeated`` frames are searched again as soon as they are known, or at the end of short audio.
+        max_repeated = max(0, constants.recompute_frame)
+        repeated_frames = frame_counts[:, -1].clip(None, max_repeated)
+        last_index = torch.arange(max_repeated - 1, max_repeated, device=lengths.device)
+        last_samples = _find_received_samples(sample_counts, frame_counts, last_index)
+        repeated_samples = torch.where(repeated_frames < max(1, max_repeated), end[:, 0], last_samples[:, 0])
         samples = _find_received_samples(sample_counts, frame_counts, frame_indices)
         return cls(frame_counts[:, -1], samples, repeated_frames, repeated_samples)
 
@@ -161,13 +159,13 @@ def _find_received_samples(sample_counts: Tensor, frame_counts: Tensor, frames: 
 def count_frames_in_integers(samples: Any, constants: PitchConstants) -> Any:
     """Return the number of frames of whole audio with ``samples`` samples, an int, a tensor or a compiler's symbol.
 
-    Unlike :meth:`PitchConstants.count_frames`, it computes in integers, which compilers can trace. For centered frames,
-    Kaldi rounds in float32, so the results may differ for 2^23 resampled samples (35 minutes at 4 kHz) and more.
+    Unlike :meth:`PitchConstants.count_frames`, this function uses integers, which compilers can trace. For centered
+    frames, Kaldi rounds to float32, so the result may differ for 2^23 resampled samples (35 minutes at 4 kHz) or more.
     """
     count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
         frames = (count - constants.window) // constants.shift + 1
-        return max(frames, 0) if isinstance(frames, int) or not hasattr(frames, "clip") else frames.clip(0)
+        return frames.clip(0) if hasattr(frames, "clip") else max(frames, 0)  # A symbol, like an int, has no clip.
     if count < constants.window:
         return 0
     return (2 * count + constants.shift) // (2 * constants.shift)
@@ -189,7 +187,6 @@ def cut_windows(signal: Tensor, num_frames: int, constants: PitchConstants, leng
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
         num_frames: number of frames. Every frame must start before the end of the signal.
-        constants: constants of the tracker.
         lengths: ``(B,)``: number of valid samples of each row.
     """
     size, shift, start = constants.span, constants.shift, constants.start
@@ -264,7 +261,6 @@ def compute_search_nccf(
         variance: ``(..., frames)``: variance from which the ballast of each frame is computed.
         new_variance: ``(..., 1)``: variance that is known when the search is repeated.
         is_repeated: ``(..., frames)``: mask of the frames whose search is repeated.
-        constants: constants of the tracker.
     """
     ballast = _compute_ballast(variance, constants)
     correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])

@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, Any] = {
     "window": (FEATURES, FEATURES**2, np.arange(40) + 1), "voiced": np.arange(40) % 2, "signal_power": np.array([9.0]),
     "noise": AdditiveSignal(SIGNAL[:4], 5.0), "max_frames": 2, "dims": [1], "skip_dims": [1], "dim": 3, "axis": 0,
     "left": 1, "right": 2, "value": 3.0, "shape": (2, 3), "quieter_channel_weight": 0.1,
-    "filters": [(0.5, 1.0)], "firsts": [1], "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4,
+    "filters": [(0.5, 1.0)], "starts": [1], "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4,
     "error": ValueError,
 }  # fmt: skip
 # Modules of blocks of utterances, of checks and of scores, which take NumPy arrays only.
@@ -74,7 +74,7 @@ def functions() -> Iterator[Callable[..., Any]]:
                 given = [str(each.annotation) for each in inspect.signature(function).parameters.values()]
                 takes_array = any("Array" in each or each in ("Any", "object") for each in given)
                 # The first two take the module torch, and refuse_export takes the text of an error.
-                if takes_array and name not in ("ask_compiler", "is_exported", "refuse_export"):
+                if takes_array and name not in ("ask_compiler", "is_exporting", "refuse_export"):
                     yield function
 
 
