@@ -143,8 +143,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             of each row, ``(B,)``. For a list of utterances, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN or infinite samples, a wrong shape or type, or, without resampling, a
-                different rate, or the lengths do not match.
+            AudioError: the audio is empty, has NaN or infinite samples, a wrong shape or type, or, without resampling,
+                a different rate, or the lengths do not match.
             OptionError: ``sampling_rate`` is not a positive whole number.
         """
         rate = self.preset.sampling_rate
