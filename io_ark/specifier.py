@@ -3,9 +3,8 @@
 An *rspecifier* names a table to read (``scp,p:feats.scp``). A *wspecifier* names a table to write
 (``ark,scp:a.ark,a.scp``). An *rxfilename* names a single object to read (``a.ark:123``, ``gunzip -c a.gz |``, ``-``). A
 *wxfilename* names a single file or command to write. A range in brackets after an rxfilename selects a part of the
-object. The rules are Kaldi's (src/util: kaldi-table.cc,
-kaldi-io.cc, kaldi-holder.cc), including unusual ones: options are separated by commas or single spaces, and a specifier
-must not end in white space.
+object. The rules are Kaldi's (src/util: kaldi-table.cc, kaldi-io.cc, kaldi-holder.cc), including unusual rules: options
+are separated by commas or single spaces, and a specifier must not end in white space.
 """
 
 from __future__ import annotations
@@ -230,20 +229,19 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier. Raise :class:`SpecifierError` for any other string."""
+    """Parse an rspecifier by Kaldi's rules. Raise :class:`SpecifierError` for any other string."""
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier. Raise :class:`SpecifierError` for any other string."""
+    """Parse a wspecifier by Kaldi's rules. Raise :class:`SpecifierError` for any other string."""
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
 def parse_rxfilename(text: str) -> Rxfilename:
     """Parse an rxfilename without a range (see :func:`split_range`).
 
-    Raises:
-        SpecifierError: ``text`` is the specifier of a table, or is invalid.
+    Raise SpecifierError for the specifier of a table, or an invalid rxfilename.
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
@@ -276,8 +274,7 @@ def is_url(path: str) -> bool:
 def parse_wxfilename(text: str) -> Wxfilename:
     """Parse a wxfilename, the name of a single file or command to write.
 
-    Raises:
-        SpecifierError: ``text`` is the specifier of a table, has an offset, or is invalid.
+    Raise SpecifierError for the specifier of a table, a name with an offset, or an invalid wxfilename.
     """
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
@@ -301,8 +298,8 @@ def parse_wxfilename(text: str) -> Wxfilename:
 def _refuse_odd_name(text: str, mode: str) -> None:
     """Raise SpecifierError for a file name with white space at its edges, or for a table's specifier, even if invalid.
 
-    Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
-    ``mode`` is "r" for a name to read, and "w" for a name to write.
+    Other names are accepted. Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where Kaldi
+    expects a single file. ``mode`` is "r" for a name to read, and "w" for a name to write.
     """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space: remove the white space, or pass a pathlib.Path")
@@ -318,11 +315,7 @@ def _refuse(text: str, reason: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """Split an rxfilename into a name and an optional range in brackets.
-
-    Raises:
-        RangeSyntaxError: the string ends in an invalid range.
-    """
+    """Split an rxfilename into a name and a range in brackets, or None. Raise RangeSyntaxError for an invalid range."""
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
     name, inside = split_brackets(text)
@@ -332,8 +325,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
 def split_brackets(text: str) -> tuple[str, str]:
     """Split an rxfilename that ends in ``]`` into the name before the brackets and the text in the brackets.
 
-    Raises:
-        RangeSyntaxError: the string does not end in a range.
+    Raise RangeSyntaxError if there is no "[", or if the name or the text is empty.
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
@@ -346,8 +338,7 @@ def split_brackets(text: str) -> tuple[str, str]:
 def parse_range(text: str) -> Range:
     """Parse a range without its brackets, such as ``0:9`` (rows) or ``:,2:3`` (columns). Both ends are included.
 
-    Raises:
-        RangeSyntaxError: ``text`` is not a range.
+    Raise RangeSyntaxError for any other string.
     """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
@@ -356,7 +347,10 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
-    """Return the first and last index of ``part``, or None for ":". Raise RangeSyntaxError for any other string."""
+    """Return the first and last index of ``part``, such as ``0:9``, or None for ``:``.
+
+    Raise RangeSyntaxError for any other string. The message shows ``text``, the range that contains ``part``.
+    """
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)

@@ -171,15 +171,15 @@ def get_utt2dur(
     exists: segments, utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the data directory.
         frame_shift: frame shift in seconds, for durations from features. The directory's file frame_shift takes precedence.
         nj: number of parts of the audio, which are measured one after another.
         read_entire_file: count all samples instead of reading the headers, as is always done if a command changes the speed.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
-        DataDirError: there are no recordings or features, too few of them can be read, or the frame shift is invalid.
+        DataDirError: there are no recordings or features, a recording cannot be read, less than half of the utterances have a
+            duration, or the frame shift is invalid.
+        ArkError: the features cannot be read, or a duration is not finite.
     """
     target = f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
@@ -206,13 +206,16 @@ def get_utt2dur(
         elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
-            stage.write(
-                "utt2dur", (b" ".join([format_duration(*[*row, b"", b""][:2]), *row[2:]]) + b"\n" for row in rows)
-            )
+            full_rows = (
+                row if len(row) > 1 else [*row, b"", b""][:2] for row in rows
+            )  # A missing field becomes empty.
+            lines = (b" ".join([format_duration(key, count), *others]) for key, count, *others in full_rows)
+            stage.write("utt2dur", (line + b"\n" for line in lines))
         elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_durations_from_headers(say, stage, "utt2dur", "utterance"):
-                counts_samples = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
+                has_speed_command = _must_read_entire_files(say, wav, "utt2dur")
+                counts_samples = read_entire_file or has_speed_command
                 parts = min(nj, stage.count_lines("utt2spk"))
                 compute_file_in_parts(
                     say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, counts_samples)
@@ -249,8 +252,8 @@ def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_sample
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
     """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the rate or sample count.
-    ``unit`` is "utterance" or "recording", for messages.
+    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the sampling rate or
+    the number of samples. ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
     if lines is None:
@@ -279,13 +282,13 @@ def measure_recordings(
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
-        names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
+        names: keys of the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         counts_samples: True to count samples instead of reading headers.
-        errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.
+        errors: receives the errors of recordings by key. These recordings are omitted from the result. None to raise the first error.
 
     Raises:
-        DataDirError: an entry of ``wav.scp`` is a FIFO or a device, or a header does not give the number of samples.
-        ArkError: the audio cannot be read.
+        DataDirError: ``errors`` is None, and a recording is a FIFO or a device, or its header lacks the number of samples.
+        ArkError: ``wav.scp`` is invalid, or ``errors`` is None and the audio of a recording cannot be read.
     """
     durations = read_durations(src, names)
     if (missing_names := names.difference(durations)) and (path := src.find("wav.scp")):
@@ -350,9 +353,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
     If reco2dur has as many lines as wav.scp, it is not changed. Without segments, utt2dur is copied if it has as many lines as utt2spk.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
-        nj, cmd, frame_shift: without effect.
+        nj, cmd, frame_shift: options of Kaldi's script, which have no effect here.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
@@ -390,11 +391,9 @@ def get_utt2num_frames(
     it is incomplete (Kaldi: get_utt2num_frames.sh).
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         nj: number of parts of the directory, which are measured one after another.
-        frame_shift: time between the starts of consecutive frames in seconds, for frames from durations.
-        frame_overlap: length of a frame minus the frame shift in seconds, for frames from durations.
+        frame_shift: time between the starts of consecutive frames in seconds, which is used only without feats.scp.
+        frame_overlap: length of a frame minus the frame shift in seconds, which is used only without feats.scp.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
@@ -439,7 +438,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 def get_segments_for_data(say: Printer, folder: str) -> int:
     """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh).
 
-    A missing or empty utt2dur is written first. Return the exit status 0.
+    A missing or empty utt2dur is written first. Return the exit status 0. Raise DataDirError if this is not possible.
     """
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):

@@ -38,14 +38,14 @@ _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel 
 _EMPTY = "is empty: remove the file, or make the file again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
-# Maps the files whose order Kaldi's script checks, in the order of its checks, to its messages.
-_ORDERS = {
-    "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
-    "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
-    "(fix this by making speaker-ids prefixes of utt-ids)",
-    "spk2utt": "spk2utt is not in sorted order (fix this yourself)",
-    "utt2uniq": "utt2uniq is not in sorted order (fix this yourself)",
-}
+_SPEAKER_ORDER = "utt2spk is not in sorted order when sorted first on speaker-id \n(fix this by making speaker-ids prefixes of utt-ids)"
+# Checks of the order in Kaldi's script: a file, True to check the order of its speakers instead of its lines, and the message.
+_ORDERS = [
+    ("utt2spk", False, "utt2spk is not in sorted order (fix this yourself)"),
+    ("utt2spk", True, _SPEAKER_ORDER),
+    ("spk2utt", False, "spk2utt is not in sorted order (fix this yourself)"),
+    ("utt2uniq", False, "utt2uniq is not in sorted order (fix this yourself)"),
+]
 
 
 def fix_directory(
@@ -58,7 +58,6 @@ def fix_directory(
 
     Args:
         say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
-        folder: path of the directory.
         utt_extra_files: names of additional files with a line for each utterance, separated by spaces.
         spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
         strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
@@ -129,11 +128,11 @@ class _Fix:
     def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
 
-        With ``strip_cr``, remove carriage returns at the ends of lines.
+        If ``self.strip_cr`` is true, carriage returns at the ends of lines are removed instead.
         """
         path = self.stage.find(name)
         refuse_byte_order_mark(path)
-        return_count = 0
+        removed_count = 0
         for lines_before, chunk in number_chunks(read_chunks(path)):
             has_return = b"\r" in chunk and not self.strip_cr
             has_channel = name == "segments" and any(get_column(chunk, 5, awk=True))
@@ -143,10 +142,10 @@ class _Fix:
                     raise DataDirError(_RETURN, path, line_number, get_field(line))
                 if has_channel and len(split_fields(line)) > 4:
                     raise DataDirError(_CHANNEL, path, line_number, get_field(line))
-            return_count += sum(map(len, _LINE_END_RETURN.findall(chunk))) if self.strip_cr else 0
-        if return_count:
+            removed_count += sum(map(len, _LINE_END_RETURN.findall(chunk))) if self.strip_cr else 0
+        if removed_count:
             self.stage.write(name, (_LINE_END_RETURN.sub(b"", chunk) for chunk in read_chunks(path)))
-            self.say(f"removed {return_count} carriage return{'s' * (return_count > 1)} from {self.folder}/{name}")
+            self.say(f"removed {removed_count} carriage return{'s' * (removed_count > 1)} from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
         """Sort the file ``name`` by its keys if it is not sorted, and keep only the first line of each key.
@@ -272,10 +271,9 @@ class _Fix:
         that ends at -1 is not above 0.
         """
         stage = self.stage
-        for file_and_order, message in _ORDERS.items():
-            name, *by_speaker = file_and_order.split()
+        for name, by_speaker, message in _ORDERS:
             if stage.find(name):
-                self.check_order(name, message, by_speaker=bool(by_speaker))
+                self.check_order(name, message, by_speaker=by_speaker)
         audio_files = [] if stage.find("segments") else ["wav.scp"]
         duration_files = ["reco2dur"] if stage.has_lines("reco2dur") and not stage.find("segments") else []
         utterances = read_keys(stage.find("utt2spk"), awk=True)
@@ -311,9 +309,9 @@ class _Fix:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), line_number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
-        """Check that the lines of the file ``name`` are sorted, or with ``by_speaker``, that their second fields are sorted.
+        """Check that the lines of the file ``name``, or with ``by_speaker`` the second fields of its lines, are sorted.
 
-        If they are not, print Kaldi's ``message``, and raise DataDirError.
+        If the order is wrong, print Kaldi's ``message``, and raise DataDirError.
         """
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -356,13 +354,13 @@ def write_filtered_lines(
     source: str,
     name: str,
     keys: Container[bytes],
-    lead: Iterable[bytes] = (),
+    first_lines: Iterable[bytes] = (),
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write the file ``name`` of a stage: the lines in ``lead``, then the lines of ``source`` whose key is in ``keys``.
+    """Write the file ``name`` of a stage: ``first_lines``, then the lines of the file ``source`` whose key is in ``keys``.
 
-    Raise DataDirError for a blank line. With ``may_end_blank``, blank lines at the end of the file only cause a warning.
+    Raise DataDirError for a blank line in ``source``. With ``may_end_blank``, blank lines at its end only cause a warning.
     """
 
     def refuse_blank_line(number: int) -> None:
@@ -373,6 +371,6 @@ def write_filtered_lines(
             make_refusal("Bad line without a key", source)(number)
 
     with stage.open_writer(name) as write:
-        for line in lead:
+        for line in first_lines:
             write(line)
         select_lines(keys, source, write, refuse=refuse_blank_line)

@@ -135,7 +135,11 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert an utt2spk file, or standard input, to spk2utt on standard output, and return the exit status 0."""
+    """Convert an utt2spk file to spk2utt on standard output, and return the exit status 0.
+
+    ``argv`` has at most one path, by default ``-`` for standard input. A file that cannot be opened causes a warning. Raise
+    DataDirError for a line without exactly two fields, or for further arguments.
+    """
     if len(argv) > 1:
         raise make_usage_error()
     file = resolve_input(argv)
@@ -147,7 +151,11 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Convert spk2utt files, or standard input, to utt2spk on standard output, and return the exit status 0."""
+    """Convert spk2utt files to utt2spk on standard output, and return the exit status 0.
+
+    ``argv`` has the paths, by default ``-`` for standard input. A file that cannot be opened causes a warning. Raise DataDirError
+    for a speaker without utterances.
+    """
     for name in argv or ["-"]:
         file = resolve_input([name])
         if file is not None:
@@ -176,20 +184,20 @@ def _mark_spread_lines(count: int, size: int) -> bytes:
     return _mark_spread_lines(count // 2, size // 2) + _mark_spread_lines(count - count // 2, size - size // 2)
 
 
-def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> list[bytes]:
+def choose_lines(file: str, size: int, option: str, *, accepts_fewer: bool = False) -> list[bytes]:
     """Return ``size`` lines of a file in their order, chosen like the lines of Kaldi's subset_scp.pl.
 
     Args:
         file: path of the file, or ``-`` for standard input.
         option: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
-        quiet: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
+        accepts_fewer: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
     Raises:
-        DataDirError: the file cannot be opened, or has fewer than ``size`` lines and ``quiet`` is False.
+        DataDirError: the file cannot be opened, or has fewer than ``size`` lines and ``accepts_fewer`` is False.
     """
     with report_open_errors(f"Opening input scp file {file}"):
         lines = list(read_lines(resolve_file_argument(file)))
-    if size > len(lines) and not quiet:
+    if size > len(lines) and not accepts_fewer:
         message = f"You requested from subset_scp.pl more elements than available: {size} > {len(lines)}"
         raise DataDirError(message, status=DIED, partly=True)
     size = max(0, min(size, len(lines)))
@@ -201,8 +209,8 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
 def subset_scp(say: Printer, argv: list[str]) -> int:
     """Print the given number of lines of a file, as :func:`choose_lines` chooses them, and return the exit status 0.
 
-    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the number is invalid, or if it exceeds the
-    lines of the file and ``--quiet`` is not passed.
+    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the file cannot be opened, or if the number is
+    invalid, or larger than the number of lines in the file and ``--quiet`` is not passed.
     """
     options = set()
     for name in ("--quiet", "--first", "--last"):
@@ -216,7 +224,8 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
         message = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
         raise DataDirError(message, status=DIED)
     option = next((name for name in ("--first", "--last") if name in options), "")
-    sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), option, quiet="--quiet" in options))
+    size = _parse_integer(argv[0])
+    sys.stdout.buffer.writelines(choose_lines(argv[1], size, option, accepts_fewer="--quiet" in options))
     return 0
 
 
@@ -345,7 +354,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     if speaker_count < parts:
         message = f"Refusing to split data because number of speakers {speaker_count} is less than the number of output .scp files {parts}"
         raise DataDirError(f"{say.name}: {message}: use fewer parts", status=DIED, partly=True)
-    bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]
+    bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]  # Quotients that are rounded up.
 
     def sum_part(part: int) -> int:
         return sums[bounds[part + 1]] - sums[bounds[part]]
@@ -425,23 +434,24 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     be opened, or there are too few lines or speakers.
     """
     job_count = job_number = 0
-    utt2spk, counts_from_one = "", False  # With counts_from_one, job numbers count from 1 instead of 0.
+    utt2spk, first_number = "", 0  # Path of utt2spk, and the number of the first part.
     for _ in range(3):  # The three options may be in any order.
         if argv[:1] == ["-j"]:
-            job_count, job_number, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
+            job_count, job_number = map(_parse_integer, [*argv[1:3], "", ""][:2])  # A missing number becomes 0.
+            argv = argv[3:]
         if argv[:1] and (match := re.search("--utt2spk=(.+)", argv[0])):
             utt2spk, argv = match[1], argv[1:]
         if argv[:1] == ["--one-based"]:
-            counts_from_one, argv = True, argv[1:]
-    if job_count and not (job_count > 0 and 0 <= job_number - counts_from_one < job_count):
-        message = f"Invalid job number/index values for '-j {job_count} {job_number}{' --one-based' * counts_from_one}'"
+            first_number, argv = 1, argv[1:]
+    if job_count and not (job_count > 0 and 0 <= job_number - first_number < job_count):
+        message = f"Invalid job number/index values for '-j {job_count} {job_number}{' --one-based' * first_number}'"
         raise DataDirError(f"{say.name}: {message}", status=DIED)
     if (not job_count and len(argv) < 2) or (job_count and len(argv) not in (1, 2)):
         raise make_usage_error()
     scp, *outputs = argv
     if job_count:
         outputs = ["/dev/null"] * job_count
-        outputs[job_number - counts_from_one] = argv[1] if len(argv) > 1 else "-"
+        outputs[job_number - first_number] = argv[1] if len(argv) > 1 else "-"
     count = len(outputs)
     parts = divide_by_speaker(say, scp, utt2spk, count) if utt2spk else divide_evenly(say, scp, count)
     status = 0

@@ -70,7 +70,8 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
-        if changed_chunk := add_commands(chunk, b" | sox -t wav -" + ending, b" sox -t wav ", ending):
+        after_command = b" | sox -t wav -" + ending
+        if changed_chunk := add_commands(chunk, after_command, before_file=b" sox -t wav ", after_file=ending):
             yield changed_chunk
             continue
         changed_lines = []
@@ -86,11 +87,11 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Return a chunk of wav.scp with a command added to all lines, or b"" if the lines must be changed one by one.
 
-    They can be changed at once if all lines have commands with single spaces between words, or all lines have WAV files with
-    names that need no quotes.
+    The lines can be changed together if all lines have commands with single spaces between words, or all lines have names of WAV
+    files that need no quotes and do not begin with "-".
 
     Args:
-        after_command: replacement of the final " |" and newline of a line with a command.
+        after_command: bytes that replace the final " |" and the newline of a line with a command.
         before_file: bytes before the name of a file, including the space after the key.
         after_file: bytes after the name of a file, including the newline.
     """
@@ -144,8 +145,8 @@ def change_speed_of_files(
     """Return the new files of a directory that has the audio of ``src`` at a different speed, as chunks by file name.
 
     The result has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
-    ``factor`` is the speed, such as "0.9". The last three arguments rename the speakers, utterances and recordings in these
-    files. Without segments, ``utterances`` renames the keys of wav.scp.
+    ``factor`` is the speed, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys in these files. Without
+    segments, ``utterances`` also renames the keys of wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -202,14 +203,13 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     If the source lacks utt2dur or reco2dur, the file is written there first. Return the exit status of :func:`validate_directory`.
 
     Args:
-        say: prints Kaldi's messages.
         factor: speed factor, such as 0.9.
         source, target: path of the directory, path of the new directory.
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances, recordings and speakers. If false,
             utterances and recordings get the suffix -sp<factor>, and speakers keep their names.
 
     Raises:
-        DataDirError: the factor is invalid, sox or a file is missing, or a directory cannot be read or written.
+        DataDirError: the factor is not a number above 0, sox or a file is missing, or a directory is invalid or cannot be read or written.
     """
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
@@ -245,14 +245,14 @@ def perturb_speed_3way(
     The source is fixed first, and gets utt2dur and reco2dur if they are missing. Return the exit status of :func:`validate_directory`.
 
     Args:
-        say: prints Kaldi's messages.
         source, target: path of the directory, path of the new directory.
         always_include_prefix: add the prefix sp1.0- to the names at speed 1.0 as well.
         include_spk_prefix: add prefixes, such as sp0.9-, to all names at speeds 0.9 and 1.1. If false, utterances
             and recordings get suffixes, and speakers keep their names.
 
     Raises:
-        DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
+        DataDirError: sox, ``wav.scp`` or ``spk2utt`` is missing, the target has features or is the source, a temporary directory such
+            as <target>_speed0.9 exists, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("wav.scp"):
@@ -261,7 +261,8 @@ def perturb_speed_3way(
     if os.path.isfile(feats):
         raise say.fail(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
     refuse_same_directory(source, target, "<srcdir> and <destdir> must be different.", say)
-    folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
+    factors = ("0.9", "1.1", "1.0") if always_include_prefix else ("0.9", "1.1")
+    folders = [f"{target.rstrip('/')}_speed{factor}" for factor in factors]
     for folder in folders:
         refuse_target(folder, source)
     with make_temporary_directories(*folders, beside=[source, target]):
@@ -295,7 +296,7 @@ def _make_and_combine_speeds(
     with set_status(1):
         for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
             perturb_speed(say_speed, factor, source, folder, include_spk_prefix=include_spk_prefix)
-    unchanged = "".join(folders[2:]) or source
+    unchanged = folders[2] if len(folders) > 2 else source
     if unchanged != source:
         try:
             copy_directory(
@@ -327,15 +328,14 @@ def perturb_volume(
     already has such a command, nothing is changed.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         reco2vol: path of a file with a factor for each recording, or "" for random factors, which are the same in every run.
         write_reco2vol: path to which the factors are written, or "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
     Raises:
-        DataDirError: wav.scp is missing, a recording has no factor, or ``write_reco2vol`` is an input, a folder or a device.
+        DataDirError: wav.scp is missing, a line of wav.scp or ``reco2vol`` is invalid, a recording has no factor, or ``write_reco2vol``
+            is an input, a folder or a device, or cannot be written.
     """
     import random
 
@@ -352,7 +352,10 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError if there is no factor."""
+        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError if there is no factor.
+
+        Raise ValueError for an entry that :func:`parse_audio_entry` refuses.
+        """
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -420,7 +423,7 @@ def change_recordings(
         may_end_blank: True to accept blank lines at the end of the file.
 
     Raises:
-        DataDirError: a line cannot be changed.
+        DataDirError: ``change_line`` raises ValueError, or a line is blank and ``may_end_blank`` does not apply.
     """
     first_blank = 0  # Number of the first blank line, or 0 if there was none so far.
     for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -473,7 +476,6 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     converts samples to 16 bits. A missing utt2dur is written first. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
 
     Args:
-        say: prints Kaldi's messages.
         frequency: new sampling rate in Hz, or in kHz with the suffix k.
         folder: path of the directory.
 

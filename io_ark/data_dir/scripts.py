@@ -189,16 +189,20 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values anywhere in ``argv``. Return the passed options, with the value True, and the arguments."""
+    """Read options without values anywhere in ``argv``. ``options`` has the names of all options.
+
+    Return the options in ``argv``, by name with the value True, and the arguments. An unknown option is an argument.
+    """
     names = {format_flag(name): name for name in options}
     values: dict[str, Value] = {names[argument]: True for argument in argv if argument in names}
     return values, [argument for argument in argv if argument not in names]
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first in ``argv``. Return its value by name ({} if there is none), and the arguments.
+    """Read one option, which comes first in ``argv``. Return its value by name ({} without an option), and the arguments.
 
-    An option with a string as its default takes the next word, or "" if there is none. Any other option has the value True.
+    ``options`` has the default of each option by name. An option whose default is a string takes the next word as its value, or ""
+    if there is no next word. Any other option has the value True.
     Raise DataDirError for an unknown option, except for split_data.sh (which has ``per_utt``), where it is an argument.
     """
     names = {format_flag(name): name for name in options}
@@ -304,7 +308,10 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script. The argument is the exit status. As after Ctrl-C, the script does not wait for commands of wav.scp."""
+    """A signal ends the script. The argument is the exit status.
+
+    As after Ctrl-C, from whose exception this class is derived, the script does not wait for the commands in wav.scp.
+    """
 
 
 @contextlib.contextmanager
@@ -375,7 +382,7 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
-    """Run the script ``name`` with the arguments of this process. Return its exit status (see :func:`run_protected`), or 1 for an unknown script."""
+    """Run the script ``name`` with the arguments of this process. Return the exit status (see :func:`run_protected`), 1 for an unknown name."""
     import gc
 
     gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -150,7 +150,8 @@ def load_segments(
 
     Returns:
         A mapping that reads a value on access: a :class:`Segment`, or with ``wav_scp`` a
-        :class:`~io_ark.codecs.wave.Wave`. For errors on access, see :func:`parse_segment` and :meth:`Segment.cut`.
+        :class:`~io_ark.codecs.wave.Wave`. On access, errors of the segment are raised (see :func:`parse_segment` and
+        :meth:`Segment.cut`), and ArkError if ``wav_scp`` lacks the recording or the audio cannot be read.
 
     Raises:
         ArkError: a file cannot be opened or is invalid.
@@ -179,23 +180,25 @@ class _Cutter:
 
     def __init__(self, recordings: Mapping[str, Wave]) -> None:
         self._recordings = recordings
-        self._cached: tuple[str, Wave] | None = None
+        self._cached: tuple[str, Any] = ("", None)  # Key and audio of the last recording. No key is empty.
 
     def __call__(self, key: str, value: str) -> Wave:
         """Return the audio of the segment ``key value``, a line of ``segments``.
 
-        Raise MissingKeyError if wav.scp lacks the recording. For errors of the segment, see :meth:`Segment.cut`.
+        Raise MissingKeyError if wav.scp lacks the recording, ArkError if the audio cannot be read, and the errors of
+        :func:`parse_segment` and :meth:`Segment.cut`.
         """
         segment = _parse_value(key, value)
-        cached = self._cached
-        if cached is None or cached[0] != segment.recording:
+        cached_recording, wave = self._cached
+        if cached_recording != segment.recording:
             if segment.recording not in self._recordings:
                 raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp: add the recording")
-            cached = self._cached = (segment.recording, self._recordings[segment.recording])
-        return segment.cut(cached[1])
+            wave = self._recordings[segment.recording]
+            self._cached = segment.recording, wave
+        return segment.cut(wave)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_recordings": self._recordings, "_cached": None}
+        return {"_recordings": self._recordings, "_cached": ("", None)}
 
 
 def _return_text(key: str, value: str) -> str:

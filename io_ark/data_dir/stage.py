@@ -184,24 +184,26 @@ def set_status(status: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
+def lock_directories(*folders: str, may_change: bool = True, read_folders: Iterable[str] = ()) -> Iterator[None]:
     """Lock directories within this context, and clear up after killed jobs. Nothing is locked on Windows.
 
     Args:
         *folders: directories to lock. Missing directories are skipped. A directory that this process has locked keeps that lock.
-        change: True to exclude all other processes. If False, other processes may read the directories at the same time.
-        read: additional directories, which are locked for reading only.
+        may_change: True to exclude all other processes. If False, other processes may read the directories at the same time.
+        read_folders: additional directories, which are locked for reading only.
 
     Raises:
         DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
     """
-    modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Maps device and inode to descriptor, path, change.
+    modes = dict.fromkeys(map(os.path.realpath, read_folders), False)
+    modes |= dict.fromkeys(map(os.path.realpath, folders), may_change)
+    # Maps device and inode to descriptor, path, and True if the directory may be changed.
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}
     counted_identities: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
             if not fcntl:
-                clear_up_directory(folder, is_locked=False, change=is_changed)
+                clear_up_directory(folder, is_locked=False, may_change=is_changed)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -222,7 +224,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
                     fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
                 except OSError:  # The file system does not support locks.
                     is_locked = False
-                clear_up_directory(folder, is_locked=is_locked, change=is_changed)
+                clear_up_directory(folder, is_locked=is_locked, may_change=is_changed)
             _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
             counted_identities.append(identity)
         yield
@@ -241,7 +243,7 @@ def refuse_half_changed_directory(folder: str) -> None:
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
     if any((match := _TEMPORARY.fullmatch(name)) and match[1] == _CHANGES for name in names):
-        with lock_directories(folder, change=False):
+        with lock_directories(folder, may_change=False):
             pass
 
 
@@ -288,7 +290,7 @@ def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple
     return [name for name, owner in leftovers if owner not in skipped_processes], changes
 
 
-def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
+def clear_up_directory(folder: str, *, is_locked: bool, may_change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
@@ -296,13 +298,13 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
 
     Args:
         is_locked: True if this process has locked the directory.
-        change: True if the directory may be changed. If False, nothing is removed, and an unfinished change is an error.
+        may_change: True if this process may change the directory. If False, nothing is removed.
 
     Raises:
-        DataDirError: a change cannot be finished.
+        DataDirError: a change is unfinished and ``may_change`` is False, or a change cannot be finished.
     """
     names, changes = _find_leftovers(folder, is_locked)
-    if not change:
+    if not may_change:
         if changes:
             message = (
                 "a job was ended while it changed this directory: run kaldi-compat data fix, or the same job, to finish "
@@ -314,7 +316,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     for time_of_list, renames in changes:
         outdated_renames = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
         newer_names += [new or old for old, new in outdated_renames]
-        apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], then=UNFINISHED)
+        apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], ending=UNFINISHED)
     for name in names:
         # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
@@ -327,7 +329,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
 
 
 def _get_change_time(status: os.stat_result) -> int:
-    """Return the time, in nanoseconds, at which a file was last written or moved. On Windows, moves are not recorded."""
+    """Return the time in nanoseconds at which a file with this ``status`` was last written or moved. Windows does not record moves."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
@@ -340,7 +342,10 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames in the temporary file ``name``, or [] if the file is malformed or not from the process with id ``process``."""
+    """Return the renames in the temporary file ``name`` of a directory, which the process with the id ``process`` has written.
+
+    Return [] if the file is malformed, or has a rename that this process cannot have listed.
+    """
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -382,13 +387,13 @@ def refuse_irreplaceable_file(folder: str, name: str) -> None:
         raise DataDirError("is not a regular file: move it away", path)
 
 
-def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
+def apply_renames(folder: str, renames: Iterable[Rename], ending: str = "") -> None:
     """Rename and remove files of a directory, and remove folders that become empty.
 
     Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
     renamed or removed before, and is skipped.
 
-    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
+    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``ending``, or if it is "", with advice.
     """
     parents = set()  # Folders of the removed files.
     for old, new in renames:
@@ -402,7 +407,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
         except OSError as error:
-            advice = then or ": check the permissions of the folder"
+            advice = ending or ": check the permissions of the folder"
             raise DataDirError(
                 f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
             ) from None
@@ -419,7 +424,9 @@ def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
     names = []
     for base in within:
         base_path = os.path.join(folder, base)
-        for name in () if base and is_not_directory(base_path) else DATA_FILES:
+        if base and is_not_directory(base_path):
+            continue
+        for name in DATA_FILES:
             path = os.path.join(base_path, name)
             if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                 names.append(os.path.join(base, name))
@@ -494,9 +501,10 @@ def refuse_target(target: str, *sources: str) -> None:
             base, name = os.path.split(base)
     if target_identity and target_identity in _iterate_identities(os.curdir):
         raise DataDirError("is or contains the working directory: choose another target", target)
-    while not os.path.lexists(real):
-        real = os.path.dirname(real)
-    for path in (target, real):
+    existing_parent = real
+    while not os.path.lexists(existing_parent):
+        existing_parent = os.path.dirname(existing_parent)
+    for path in (target, existing_parent):
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
@@ -610,10 +618,13 @@ class Stage(DataFiles):
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
         self._temporaries: list[str] = []  # Paths of all temporary files.
         changed_folders, read_folders = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
+        self._lock_all = functools.partial(lock_directories, *changed_folders, read_folders=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create the directory, and lock it and its sources. Raise DataDirError for an unusable directory or a byte-order mark."""
+        """Create the directory, and lock it and its sources.
+
+        Raise DataDirError if the directory cannot be made from the sources, or a file begins with a byte-order mark.
+        """
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -727,7 +738,10 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """At the commit, copy the present version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
+        """At the commit, copy the current version of the file ``name`` into ``.backup``, unless this version is already copied.
+
+        In a stage with sources that has not written the file, the old file of the directory is copied.
+        """
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -765,7 +779,7 @@ class Stage(DataFiles):
         with delay_signals():
             changes = self._write_changes(renames) if len(renames) > 1 else ""
             try:
-                apply_renames(self.folder, renames, then=UNFINISHED if changes else "")
+                apply_renames(self.folder, renames, ending=UNFINISHED if changes else "")
             except BaseException:
                 if changes:
                     self._temporaries.clear()  # The next job needs the temporary files to finish the change.

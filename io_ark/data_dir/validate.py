@@ -80,14 +80,14 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
     """Return the first position, counted from 1, at which two lists of keys differ, and the two keys there.
 
-    A list that has ended has the key None. Return None for equal lists.
+    If one list has ended there, its key is None. Return None for equal lists.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
 
 class Check(DataFiles):
-    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, then raises an error."""
+    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, and raises DataDirError."""
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -99,7 +99,7 @@ class Check(DataFiles):
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, field: int = 1) -> KeyList:
-        """Return the keys of the file ``name``, which are in ``field`` 1 or 2. Each field of a file is read only once."""
+        """Return the keys of the file ``name``, which are in the field with the number ``field``, 1 or 2. Each field is read only once."""
         if (name, field) not in self._lists:
             key_list, utterances = KeyList(self.locate(name), field), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
@@ -151,7 +151,7 @@ class Check(DataFiles):
         raise self.say.fail("", advice, list_without_key.file, line_number, key)
 
     def check_values(self, name: str) -> None:
-        """Check the lines of the file ``name`` by its rule in ``_VALUES``, if any. Raise DataDirError for the first bad line."""
+        """Check the lines of the file ``name`` with the function that ``_VALUES`` names, if any. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
         name_of_check, advice, message, line_format = _VALUES[name]
@@ -186,7 +186,7 @@ class Check(DataFiles):
                 self.compare_keys(expected, self.read_keys(name), message, short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes it optional."""
+        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes the file optional."""
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -288,8 +288,6 @@ def validate_directory(
     If ``say.as_script`` and the directory has images.scp, the recipe's own script checks it instead, and its status is returned.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         no_feats: do not require feats.scp. If the file exists, it is checked.
         no_wav: do not require wav.scp. If the file exists, it is checked.
         no_text: do not require or check text.
@@ -340,7 +338,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
             raise say.fail(f"no such file {name}", f"is missing: {advice[name]}", check.locate(name))
         if not check.has_lines(name):
             raise say.fail(f"empty file {name}", f"is empty: {advice[name]}", check.locate(name))
-    with open(utt2spk, "rb") as file:
+    with open(utt2spk, "rb") as file:  # Most files agree byte by byte, so that no lines need to be compared.
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         is_equal = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not is_equal:
