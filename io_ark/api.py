@@ -235,10 +235,8 @@ def _refuse_script_name(name: str) -> str:
     """Return ``name``. Raise SpecifierError for a name ``*.scp``, because a script file is written with an archive."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
-        raise SpecifierError(
-            f"is the name of a script file: choose another name, or pass 'ark,scp:{archive},{name}' to io_ark.writer",
-            file=name,
-        )
+        advice = f"choose another name, or pass 'ark,scp:{archive},{name}' to io_ark.writer"
+        raise SpecifierError(f"is the name of a script file: {advice}", file=name)
     return name
 
 

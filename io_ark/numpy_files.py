@@ -67,10 +67,8 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     except OSError as error:
         raise _make_open_error(name, error) from None
     except Exception as error:  # zipfile raises several types of errors for a damaged file.
-        raise FormatError(
-            f"cannot be read as a .npz file: {_describe_error(error)}; save the arrays again with numpy.savez",
-            file=name,
-        ) from None
+        problem = f"cannot be read as a .npz file: {_describe_error(error)}"
+        raise FormatError(f"{problem}; save the arrays again with numpy.savez", file=name) from None
     return arrays
 
 
@@ -101,9 +99,8 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
     except Exception as error:  # NumPy and zipfile raise errors of many types, such as MemoryError.
-        raise FormatError(
-            f"cannot be read as a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
-        ) from None
+        problem = f"cannot be read as a .npy array: {_describe_error(error)}"
+        raise FormatError(f"{problem}; save the array again with numpy.save", file=name) from None
 
 
 def check_unpacked_size(size: int, path: Path, name: str) -> None:

@@ -13,10 +13,7 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` block ends, except signals that the process ignores.
-
-    Do nothing outside the main thread, because only the main thread can set signal handlers.
-    """
+    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` block ends. Do nothing outside the main thread."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:

@@ -96,10 +96,8 @@ class Range:
                 has columns although the object is a vector.
         """
         if columns is None and "," in self.text:
-            raise ValueError(
-                f"the range [{self.text}] has rows and columns, but the object is a vector of length {rows}: "
-                "give one range, such as [0:9]"
-            )
+            problem = f"has rows and columns, but the object is a vector of length {rows}"
+            raise ValueError(f"the range [{self.text}] {problem}: give one range, such as [0:9]")
         first_row, last_row = self.rows if self.rows is not None else (0, rows - 1)
         first_column, last_column = self.columns if self.columns is not None else (0, (columns or 0) - 1)
         is_inside = first_row <= last_row and first_row < rows and last_row < rows + ROW_TOLERANCE
@@ -107,9 +105,8 @@ class Range:
             is_inside = is_inside and first_column <= last_column < columns
         if not is_inside:
             size = f"a vector of length {rows}" if columns is None else f"a matrix of {rows} x {columns}"
-            raise ValueError(
-                f"the range [{self.text}] does not fit {size}: give the first and the last index, counted from 0"
-            )
+            advice = "give the first and the last index, counted from 0"
+            raise ValueError(f"the range [{self.text}] does not fit {size}: {advice}")
         return slice(first_row, min(last_row, rows - 1) + 1), slice(first_column, last_column + 1)
 
 
@@ -287,9 +284,8 @@ def parse_wxfilename(text: str) -> Wxfilename:
     if ":" in text or text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse_odd_name(text, "w")
     if _OFFSET.fullmatch(text):
-        _refuse(
-            text, "ends in an offset, but only whole files can be written: remove the offset, or pass a pathlib.Path"
-        )
+        advice = "remove the offset, or pass a pathlib.Path"
+        _refuse(text, f"ends in an offset, but only whole files can be written: {advice}")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: to write to a command, write '| COMMAND'")
     return Wxfilename("file", text)
@@ -329,9 +325,8 @@ def split_brackets(text: str) -> tuple[str, str]:
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
-        raise RangeSyntaxError(
-            f"{text!r} ends in ']' but not in a range: write a range such as [0:9] or [0:9,2:3], or pass a pathlib.Path"
-        )
+        advice = "write a range such as [0:9] or [0:9,2:3], or pass a pathlib.Path"
+        raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range: {advice}")
     return name, inside
 
 
@@ -355,8 +350,7 @@ def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
-        raise RangeSyntaxError(
-            f"'[{text}]' is not a range: give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
-        )
+        advice = "give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
+        raise RangeSyntaxError(f"'[{text}]' is not a range: {advice}")
     first, last = map(int, interval.groups())
     return first, last

@@ -22,7 +22,7 @@ KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark conv
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
-    """Iterate over the keys and arrays of a CSV file in the format of :func:`write_csv`.
+    """Iterate over the keys and arrays of a CSV file in the format of :func:`open_csv_writer`.
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
     does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
@@ -97,11 +97,8 @@ def _parse_numbers(
     except (ValueError, OverflowError):
         invalid = next(value for value in chain(*rows) if not _is_number(value, number_type))
         type_name = "a 64-bit integer" if number_type is int else "a 64-bit float without loss of digits"
-        return FormatError(
-            f"the value {invalid[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
-            file=str(path),
-            key=key,
-        )
+        problem = f"the value {invalid[:40]!r} is not a number, or does not fit into {type_name}"
+        return FormatError(f"{problem}: correct the value", file=str(path), key=key)
     with np.errstate(over="ignore"):
         narrow_numbers = numbers.astype(np.int32 if number_type is int else np.float32)
     # 32 bits suffice if the shortest text of their value is the number in the file. A comparison of the values would
@@ -124,8 +121,8 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
 
 
 @contextlib.contextmanager
-def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
-    """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the lines of an array.
+def open_csv_writer(path: Path) -> Iterator[Callable[[str, Array], None]]:
+    """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the rows of an array.
 
     The first array determines the columns, and whether the file has matrices, vectors or numbers. The function raises
     FormatError if an array cannot be stored as CSV, or if its columns differ from the columns of the first array.

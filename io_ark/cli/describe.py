@@ -42,12 +42,15 @@ def describe_value(value: Any) -> str:
 
 
 def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines, each indented by ``indent``, that describe the fields of a model or the items of a dictionary."""
+    """Yield lines that begin with ``indent``, and describe the fields of a model or the items of a dictionary.
+
+    If the model has an attribute ``config``, its lines follow.
+    """
     items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
     for name, item in items:
         if isinstance(item, np.ndarray):
-            span = f", {item.min():.6g} to {item.max():.6g}" if item.size else ""
-            yield f"{indent}{name}: {item.dtype} {' x '.join(map(str, item.shape))}{span}"
+            value_range = f", {item.min():.6g} to {item.max():.6g}" if item.size else ""
+            yield f"{indent}{name}: {item.dtype} {' x '.join(map(str, item.shape))}{value_range}"
         elif is_dataclass(item):
             has_own_repr = not getattr(item, "__dataclass_params__").repr  # noqa: B009 (not known to mypy)
             yield f"{indent}{name}: {item if has_own_repr else type(item).__name__}"

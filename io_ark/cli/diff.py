@@ -74,10 +74,8 @@ def diff(arguments: argparse.Namespace) -> int:
     """
     names = arguments.first, arguments.second
     if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
-        raise SpecifierError(
-            "is named twice, but only one table can be read from it: use a file for the other table",
-            file="standard input",
-        )
+        problem = "is named twice, but only one table can be read from it"
+        raise SpecifierError(f"{problem}: use a file for the other table", file="standard input")
     first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
     comparison = _compare_tables(first, second, arguments.tolerance, arguments.worst)
     if arguments.json:
@@ -105,9 +103,10 @@ def _compare_tables(
     """Compare the entries of two tables.
 
     A difference of at most ``tolerance`` is only counted. A larger difference is listed, with up to ``max_frames``
-    frames.
+    frames, and an entry of only one of the tables is listed by its key.
     """
     comparison = Comparison()
+    only_in_first, only_in_second = comparison.unpaired
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:
             entry = one or other
@@ -115,7 +114,7 @@ def _compare_tables(
             if entry.error is not None:
                 comparison.unreadable.append(str(entry.error))
             if not entry.is_without_key:
-                comparison.unpaired[1 if one is None else 0].append(key)
+                (only_in_second if one is None else only_in_first).append(key)
             continue
         comparison.compared_count += 1
         if error := one.error or other.error:
@@ -142,7 +141,8 @@ def _print_differences(comparison: Comparison, names: tuple[str, str]) -> None:
     unreadable, differing = comparison.unreadable, comparison.differing
     lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
     lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
-    print(*lines, sep="\n", end="\n" * bool(lines))
+    if lines:
+        print(*lines, sep="\n")
     if remaining := len(unreadable) + len(differing) - len(lines):
         print(f"... and {remaining} more")
 
@@ -176,14 +176,14 @@ def _format_difference(difference: Difference) -> str:
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
     """Yield each key of two tables, with the entry of the first and of the second table, or None for a missing entry.
 
-    Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
+    The tables are read once, alternately. An entry stays in memory until the key occurs in the other table, so
     tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key
     have no partners.
     """
     # For each table, the entries that have no partner yet, by key.
     waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
     for row in zip_longest(first, second):
-        for side, entry in enumerate(row):
+        for side, entry in enumerate(row):  # Side 0 is the first table, and side 1 is the second table.
             if entry is None:
                 continue
             if entry.is_without_key:
@@ -203,7 +203,7 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 
 
 def compare_objects(key: str, one: Any, other: Any, max_frames: int = 3) -> Difference:
-    """Compare two objects with the same key. The difference is infinite if shapes, sampling rates or strings differ.
+    """Compare two objects with the same key. The difference is infinite if types, shapes, rates or strings differ.
 
     The result lists the frames with the largest differences, at most ``max_frames``.
     """
@@ -231,17 +231,16 @@ def _compare_parts(key: str, one: Any, other: Any, max_frames: int) -> Differenc
         return _make_infinite_difference(key, f"{_format_value(one)} and {_format_value(other)}")
     largest_difference = Difference(key)
     for part, other_part in zip_longest(_iterate_parts(one), _iterate_parts(other)):
-        name, value = part or other_part
-        name = name.removeprefix(".")
-        if part is None or other_part is None or other_part[0] != part[0]:
+        (full_name, value), (other_full_name, other_value) = part or other_part, other_part or part
+        name = full_name.removeprefix(".")
+        if part is None or other_part is None or full_name != other_full_name:
             return _make_infinite_difference(key, f"{name} is a part of only one of the objects")
-        other_value = other_part[1]
         first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", other_value).numbers
         if first is None or second is None or isinstance(value, int):
             if type(value) is not type(other_value) or value != other_value:
                 prefix = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
-                pair = (value, other_value) if prefix else (one, other)
-                return _make_infinite_difference(key, f"{prefix}{_format_value(pair[0])} and {_format_value(pair[1])}")
+                texts = map(_format_value, (value, other_value) if prefix else (one, other))
+                return _make_infinite_difference(key, prefix + " and ".join(texts))
         elif first.shape != second.shape:
             return _make_infinite_difference(key, f"{name}: shape {first.shape} and {second.shape}")
         else:

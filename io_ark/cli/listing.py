@@ -27,7 +27,7 @@ def ls(arguments: argparse.Namespace) -> int:
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print the first ``--count`` entries of each table, one per line. Return 1 if one is unreadable, else 0."""
+    """Print a line for the first ``--count`` entries of each table. Return 1 if one of them is unreadable, else 0."""
     return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 
@@ -40,9 +40,8 @@ def grep(arguments: argparse.Namespace) -> int:
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
-        raise SpecifierError(
-            f"is not a regular expression: {error}; correct the pattern", file=arguments.pattern
-        ) from None
+        message = f"is not a regular expression: {error}; correct the pattern"
+        raise SpecifierError(message, file=arguments.pattern) from None
     match_count = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
@@ -62,7 +61,10 @@ def grep(arguments: argparse.Namespace) -> int:
 def _print_entries(
     arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]
 ) -> int:
-    """Print the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, and 0 otherwise."""
+    """Print the entries that ``select`` yields for each table. Return 1 if a printed entry is unreadable, else 0.
+
+    The number of printed entries, or a hint if the file is a single object, is printed to standard error.
+    """
     status = 0
     for name in arguments.tables:
         count = 0
@@ -73,7 +75,7 @@ def _print_entries(
                 print_json(convert_entry(entry))
             else:
                 print(format_entry(entry))
-            if entry.single and entry.error is None:
+            if entry.is_single and entry.error is None:
                 print(f"{name}: is a single object, not a table: print it with `ark show {name}`", file=sys.stderr)
                 break
         else:
@@ -86,7 +88,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
     Raise SpecifierError if no key was passed, but ``where`` is a table, MissingKeyError if the table does not have the
-    key, and FormatError if the object is invalid, or is nested too deeply for JSON.
+    key, FormatError if the object is invalid, or is nested too deeply for JSON, and ArkError if it cannot be read.
     """
     access = get_access(arguments)
     if arguments.key is None:

@@ -30,7 +30,7 @@ class Statistics:
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
     def add_entry(self, entry: StoredEntry) -> None:
-        """Count an entry. Unless it is unreadable, add its storage, length, duration and numbers to the statistics."""
+        """Count an entry. If the entry is readable, add its storage, length, duration and numbers to the statistics."""
         if entry.error is not None:
             self.unreadable_count += 1
             return
@@ -71,7 +71,7 @@ class Statistics:
 
 
 class Moments:
-    """Statistics of the finite values of each of ``column_count`` columns, and counts of NaN and infinities."""
+    """Statistics of the finite values in each of ``column_count`` columns, and the numbers of NaN and infinities."""
 
     def __init__(self, column_count: int) -> None:
         self.count = np.zeros(column_count)  # Numbers of finite values.
@@ -83,7 +83,7 @@ class Moments:
         self.maximum = np.full(column_count, -np.inf)
 
     def add_rows(self, rows: np.ndarray[Any, Any]) -> None:
-        """Update the moments with an array (rows, columns), by the formula of Chan, Golub and LeVeque (1979)."""
+        """Add the values of an array (rows, columns) to the moments (Chan, Golub and LeVeque, 1979)."""
         values = rows.astype(np.float64)
         is_finite = np.isfinite(values)
         count = is_finite.sum(axis=0)

@@ -51,8 +51,7 @@ def parse_audio_entry(entry: bytes) -> AudioInput:
     file name extension determines the format. A file with an unknown extension is read as WAV, unless its first bytes identify
     another format. The input is a ``wav-copy`` command if sox cannot read the format, or would misread the file name.
 
-    Raises:
-        ValueError: neither sox nor wav-copy reads files with this extension, or the file name has a NUL byte.
+    Raise ValueError if neither sox nor wav-copy reads files with this extension, or the file name has a NUL byte.
     """
     if entry[-4:] == b".wav" and entry[:1] != b"-" and not entry.translate(None, _PLAIN_FILE):
         return AudioInput(b"", entry)  # The following checks, which are slower, would give the same result.

@@ -88,9 +88,8 @@ def subset_directory(
         spk_list: path of a file with the name of a speaker on each line.
         utt_list: path of a file with the name of an utterance on each line.
 
-    Raises:
-        DataDirError: the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that
-            an option needs, the new directory is the source, or a file or directory cannot be read or written.
+    Raise DataDirError if the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that an
+    option needs, the new directory is the source, or a file or directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -208,8 +207,7 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
         extra_files: names of further files that are combined, separated by spaces.
         skip_fix: do not run fix_data_dir.sh on the new directory.
 
-    Raises:
-        DataDirError: there are no sources, their frame shifts differ, or a directory cannot be read or written.
+    Raise DataDirError if there are no sources, their frame shifts differ, or a directory cannot be read or written.
     """
     if not sources:
         raise DataDirError("there is no source to combine: give one source or more", target)
@@ -355,9 +353,8 @@ def copy_directory(
         utt_suffix: string that is added after the names of utterances.
         validate_opts: options of ``validate_data_dir.sh`` for the copy.
 
-    Raises:
-        DataDirError: the source is the target; it lacks utt2spk, spk2utt or the wav.scp of its segments; a key of a file is
-            not in utt2spk or spk2utt; ``validate_opts`` has an unknown option; or the copy is invalid.
+    Raise DataDirError if the source is the target, or lacks utt2spk, spk2utt or the wav.scp of its segments, a key of a file is not in
+    utt2spk or spk2utt, ``validate_opts`` has an unknown option, or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -437,8 +434,7 @@ def divide_speakers(
             0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
         respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if from one "speaker".
 
-    Raises:
-        DataDirError: the target is the source, or a directory is invalid or cannot be read or written.
+    Raise DataDirError if the target is the source, or a directory is invalid or cannot be read or written.
     """
     refuse_same_directory(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:

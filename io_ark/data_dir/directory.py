@@ -57,7 +57,7 @@ class DataDir(os.PathLike[str]):
 
     Raises:
         MissingFileError: ``path`` is not a directory.
-        DataDirError: raised by methods: a file is invalid or missing.
+        DataDirError: raised by methods: a file is invalid or missing, or a job was killed while it changed the directory.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -133,11 +133,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Map the name of each existing file that :meth:`fix` sorts to its number of newlines, as counted by ``wc -l``.
-
-        Raises:
-            DataDirError: a job was killed while it changed the directory.
-        """
+        """Map the name of each existing file that :meth:`fix` sorts to its number of newlines, as counted by ``wc -l``."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -169,10 +165,7 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _read_utterance_keys(self) -> Iterator[bytes]:
-        """Return an iterator over the names of utterances in the first existing file of utt2spk, segments and wav.scp.
-
-        Raise MissingFileError if no file exists, and DataDirError if a job was killed while it changed the directory.
-        """
+        """Return an iterator over the names of utterances in the first existing file of utt2spk, segments and wav.scp."""
         # The default name makes file() raise MissingFileError.
         existing_name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(existing_name)))
@@ -182,7 +175,6 @@ class DataDir(os.PathLike[str]):
 
         Raises:
             MissingFileError: none of these files exists.
-            DataDirError: a job was killed while it changed the directory.
         """
         return list(map(decode_key, self._read_utterance_keys()))
 

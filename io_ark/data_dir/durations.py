@@ -116,12 +116,8 @@ def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
     import numpy as np
 
     if info.sample_count is None:
-        raise DataDirError(
-            "the header of the audio has no duration: check the file, write the duration to reco2dur, or pass "
-            "--read-entire-file true to get_utt2dur.sh",
-            wav_scp,
-            key=key,
-        )
+        remedy = "check the file, write the duration to reco2dur, or pass --read-entire-file true to get_utt2dur.sh"
+        raise DataDirError(f"the header of the audio has no duration: {remedy}", wav_scp, key=key)
     return float(np.float32(info.sample_count) / np.float32(info.sample_frequency))
 
 
@@ -355,8 +351,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
     Args:
         nj, cmd, frame_shift: options of Kaldi's script, which have no effect here.
 
-    Raises:
-        DataDirError: ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
+    Raise DataDirError if ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
@@ -401,9 +396,8 @@ def get_utt2num_frames(
         FormatError: a duration, or a number of frames, is not finite.
     """
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
-        raise DataDirError(
-            f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g} must be finite numbers of seconds, the shift above 0"
-        )
+        options = f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g}"
+        raise DataDirError(f"{options} must be finite numbers of seconds, the shift above 0")
     with Stage(folder, say) as stage:
         if stage.has_lines("utt2num_frames"):
             say(f"{folder}/utt2num_frames already present!")

@@ -62,9 +62,8 @@ def fix_directory(
         spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
         strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
 
-    Raises:
-        DataDirError: the directory or a required file is missing, no utterance would remain, or data would be lost silently,
-            because of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
+    Raise DataDirError if the directory or a required file is missing, no utterance would remain, or data would be lost silently, because
+    of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
@@ -175,9 +174,8 @@ class _Fix:
         first_number, first_line = numbered_lines[0]
         line_number = next(line_number for line_number, line in numbered_lines if line != first_line)
         problem = f"differs from line {first_number}, which has the same key, and only one would be kept: "
-        error = DataDirError(
-            problem + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
-        )
+        file, advice = os.path.join(self.folder, name), "remove one line, or rename a key"
+        error = DataDirError(problem + advice, file, line_number, key)
         if name not in DERIVED_FILES:
             raise error
         error.message = problem + "the first is kept; compute the file again"
@@ -194,9 +192,8 @@ class _Fix:
         if blank_lines or selected_count != line_count:
             write_filtered_lines(self.stage, path, name, keys)
         if reason and selected_count != line_count:
-            self.say(
-                f"filtered {self.folder}/{name} from {line_count} to {selected_count} lines based on filter {reason}."
-            )
+            counts = f"from {line_count} to {selected_count} lines"
+            self.say(f"filtered {self.folder}/{name} {counts} based on filter {reason}.")
 
     def filter_recordings(self) -> None:
         """Remove segments whose recording is not in wav.scp, and recordings that have no segment.

@@ -135,10 +135,9 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert an utt2spk file to spk2utt on standard output, and return the exit status 0.
+    """Convert an utt2spk file to spk2utt on standard output, and return the exit status 0. Warn if the file cannot be opened.
 
-    ``argv`` has at most one path, by default ``-`` for standard input. A file that cannot be opened causes a warning. Raise
-    DataDirError for a line without exactly two fields, or for further arguments.
+    ``argv`` has one path, or none for standard input. Raise DataDirError for more paths, or for a line without exactly two fields.
     """
     if len(argv) > 1:
         raise make_usage_error()
@@ -151,10 +150,9 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Convert spk2utt files to utt2spk on standard output, and return the exit status 0.
+    """Convert spk2utt files to utt2spk on standard output, and return the exit status 0. Warn if a file cannot be opened.
 
-    ``argv`` has the paths, by default ``-`` for standard input. A file that cannot be opened causes a warning. Raise DataDirError
-    for a speaker without utterances.
+    ``argv`` has the paths, or is empty for standard input. Raise DataDirError for a speaker without utterances.
     """
     for name in argv or ["-"]:
         file = resolve_input([name])
@@ -192,8 +190,7 @@ def choose_lines(file: str, size: int, option: str, *, accepts_fewer: bool = Fal
         option: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
         accepts_fewer: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
-    Raises:
-        DataDirError: the file cannot be opened, or has fewer than ``size`` lines and ``accepts_fewer`` is False.
+    Raise DataDirError if the file cannot be opened, or has fewer than ``size`` lines and ``accepts_fewer`` is False.
     """
     with report_open_errors(f"Opening input scp file {file}"):
         lines = list(read_lines(resolve_file_argument(file)))
@@ -347,8 +344,7 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
 
-    Raises:
-        DataDirError: there are fewer speakers than parts.
+    Raise DataDirError if there are fewer speakers than parts.
     """
     speaker_count, sums = len(sizes), list(accumulate(sizes, initial=0))
     if speaker_count < parts:
@@ -386,8 +382,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
         scp: path of the file, whose keys are utterances.
         utt2spk: path of the file with the speakers of the utterances.
 
-    Raises:
-        DataDirError: a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
+    Raise DataDirError if a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
     """
     speakers: dict[bytes, bytes] = {}
     with report_open_errors(f"{say.name}: Error opening utt2spk file {utt2spk}"):

@@ -208,8 +208,8 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances, recordings and speakers. If false,
             utterances and recordings get the suffix -sp<factor>, and speakers keep their names.
 
-    Raises:
-        DataDirError: the factor is not a number above 0, sox or a file is missing, or a directory is invalid or cannot be read or written.
+    Raise DataDirError if the factor is not a number above 0, sox or a file is missing, or a directory is invalid or cannot be read or
+    written.
     """
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
@@ -250,9 +250,8 @@ def perturb_speed_3way(
         include_spk_prefix: add prefixes, such as sp0.9-, to all names at speeds 0.9 and 1.1. If false, utterances
             and recordings get suffixes, and speakers keep their names.
 
-    Raises:
-        DataDirError: sox, ``wav.scp`` or ``spk2utt`` is missing, the target has features or is the source, a temporary directory such
-            as <target>_speed0.9 exists, or a directory is invalid or cannot be read or written.
+    Raise DataDirError if sox, ``wav.scp`` or ``spk2utt`` is missing, the target has features or is the source, a temporary directory
+    such as <target>_speed0.9 exists, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("wav.scp"):
@@ -333,9 +332,8 @@ def perturb_volume(
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
-    Raises:
-        DataDirError: wav.scp is missing, a line of wav.scp or ``reco2vol`` is invalid, a recording has no factor, or ``write_reco2vol``
-            is an input, a folder or a device, or cannot be written.
+    Raise DataDirError if wav.scp is missing, a line of wav.scp or ``reco2vol`` is invalid, a recording has no factor, or
+    ``write_reco2vol`` is an input, a folder or a device, or cannot be written.
     """
     import random
 
@@ -422,8 +420,7 @@ def change_recordings(
         change_chunk: takes a chunk; returns its changed lines, or b"" if ``change_line`` has to change them one by one.
         may_end_blank: True to accept blank lines at the end of the file.
 
-    Raises:
-        DataDirError: ``change_line`` raises ValueError, or a line is blank and ``may_end_blank`` does not apply.
+    Raise DataDirError if ``change_line`` raises ValueError, or a line is blank and ``may_end_blank`` does not apply.
     """
     first_blank = 0  # Number of the first blank line, or 0 if there was none so far.
     for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -479,8 +476,7 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
         frequency: new sampling rate in Hz, or in kHz with the suffix k.
         folder: path of the directory.
 
-    Raises:
-        DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
+    Raise DataDirError if sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
     """
     sox = _find_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):

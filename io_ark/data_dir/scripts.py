@@ -134,8 +134,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
 
-    Raises:
-        DataDirError: an option on the command line is unknown, a value is invalid, or a configuration file is missing or invalid.
+    Raise DataDirError if an option on the command line is unknown, a value is invalid, or a configuration file is missing or invalid.
     """
     values: dict[str, Value] = {}
 
@@ -232,8 +231,7 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
     Returns:
         The values of the options on the command line, by name, and the other arguments.
 
-    Raises:
-        DataDirError: an option is unknown, or lacks a valid value.
+    Raise DataDirError if an option is unknown, or lacks a valid value.
     """
     values: dict[str, Value] = {}
     arguments: list[str] = []
@@ -388,9 +386,8 @@ def main(name: str) -> int:
     gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.
     say = Printer(sys.argv[0], _write)
     if name not in SCRIPTS:  # The launcher was written by a newer version.
-        warn(
-            f"{say.name}: the installed kaldi-compat has no {name}: upgrade it, or run kaldi-compat data install again"
-        )
+        remedy = "upgrade it, or run kaldi-compat data install again"
+        warn(f"{say.name}: the installed kaldi-compat has no {name}: {remedy}")
         return 1
     return run_protected(say, lambda: call_script(SCRIPTS[name], say, sys.argv[1:]))
 
@@ -422,10 +419,9 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
     Returns:
         The paths of the launchers.
 
-    Raises:
-        DataDirError: a file with the name of a script is not a launcher and ``force`` is False, or the folder, ``data`` or a
-            parent in a relative path is a link, because the ``utils`` of a recipe is often a link to the ``utils`` of another
-            recipe. In both cases, no file is written.
+    Raise DataDirError if a file with the name of a script is not a launcher and ``force`` is False, or the folder, ``data`` or a parent
+    in a relative path is a link, because the ``utils`` of a recipe is often a link to the ``utils`` of another recipe. In both cases, no
+    file is written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
@@ -434,9 +430,8 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
         # The mark of a launcher is in its first 4096 bytes.
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
         if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
-            raise DataDirError(
-                "is another program: choose an empty folder, or pass --force to replace such files", path
-            )
+            message = "is another program: choose an empty folder, or pass --force to replace such files"
+            raise DataDirError(message, path)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with Stage(folder, Printer("install")) as stage:
         for name in names:
@@ -453,10 +448,10 @@ def _refuse_links(folder: str) -> None:
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
         if os.path.islink(base):
-            message = (
-                f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
+            target = os.path.realpath(base)
+            raise DataDirError(
+                f"is a link to {target}, which other recipes may use: choose a folder of this recipe", base
             )
-            raise DataDirError(message, base)
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
@@ -487,9 +482,8 @@ def run_data_command(argv: list[str]) -> int:
     def run() -> int:
         """Print the help text, or run the command in ``argv``. Return the exit status."""
         if not argv or argv[0] in ("--help", "-h"):
-            _write(
-                "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"
-            )
+            _write("Checks and changes Kaldi's data directories.\n")
+            _write("Usage: kaldi-compat data <command> [options] <arguments>\n")
             for command, script in commands.items():
                 _write(f"  {command:<20} {script.usage}")
             for command, usage in OTHER_COMMANDS.items():

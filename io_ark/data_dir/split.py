@@ -26,8 +26,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
         number: number of parts, as it is written in the name of the folder.
         per_utt: divide the utterances of a speaker as well, and write the parts into split<n>utt/1 and so on.
 
-    Raises:
-        DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
+    Raise DataDirError if the number of parts is not a whole number of 1 or more, or the directory cannot be split.
     """
     part_count = parse_positive_integer(number)
     if not part_count:

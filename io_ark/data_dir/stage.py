@@ -192,8 +192,7 @@ def lock_directories(*folders: str, may_change: bool = True, read_folders: Itera
         may_change: True to exclude all other processes. If False, other processes may read the directories at the same time.
         read_folders: additional directories, which are locked for reading only.
 
-    Raises:
-        DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
+    Raise DataDirError if a job was killed while it changed a directory, and the change cannot be finished.
     """
     modes = dict.fromkeys(map(os.path.realpath, read_folders), False)
     modes |= dict.fromkeys(map(os.path.realpath, folders), may_change)
@@ -300,17 +299,13 @@ def clear_up_directory(folder: str, *, is_locked: bool, may_change: bool) -> Non
         is_locked: True if this process has locked the directory.
         may_change: True if this process may change the directory. If False, nothing is removed.
 
-    Raises:
-        DataDirError: a change is unfinished and ``may_change`` is False, or a change cannot be finished.
+    Raise DataDirError if a change is unfinished and ``may_change`` is False, or a change cannot be finished.
     """
     names, changes = _find_leftovers(folder, is_locked)
     if not may_change:
         if changes:
-            message = (
-                "a job was ended while it changed this directory: run kaldi-compat data fix, or the same job, to finish "
-                "the change"
-            )
-            raise DataDirError(message, folder)
+            remedy = "run kaldi-compat data fix, or the same job, to finish the change"
+            raise DataDirError(f"a job was ended while it changed this directory: {remedy}", folder)
         return
     newer_names: list[str] = []
     for time_of_list, renames in changes:
@@ -380,9 +375,8 @@ def refuse_irreplaceable_file(folder: str, name: str) -> None:
     """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
-        raise DataDirError(
-            "has a parent that is a link or a file instead of a folder: move the link or file away", path
-        )
+        message = "has a parent that is a link or a file instead of a folder: move the link or file away"
+        raise DataDirError(message, path)
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
         raise DataDirError("is not a regular file: move it away", path)
 
@@ -407,10 +401,8 @@ def apply_renames(folder: str, renames: Iterable[Rename], ending: str = "") -> N
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
         except OSError as error:
-            advice = ending or ": check the permissions of the folder"
-            raise DataDirError(
-                f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
-            ) from None
+            advice, action = ending or ": check the permissions of the folder", "written" if new else "removed"
+            raise DataDirError(f"cannot be {action}: {error.strerror}{advice}", target) from None
     for base in sorted({*parents, *map(os.path.dirname, parents)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
@@ -560,8 +552,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
         beside: further directories that the job changes, which are created if missing. All directories are locked together,
             because jobs that lock directories one after another can block each other forever.
 
-    Raises:
-        DataDirError: a directory exists, is not empty, and has no marker file.
+    Raise DataDirError if a directory exists, is not empty, and has no marker file.
     """
     parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
     new_folders: list[str] = []
@@ -605,8 +596,7 @@ class Stage(DataFiles):
             not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
         changes_sources: True if the job writes durations into the sources.
 
-    Raises:
-        DataDirError: the directory cannot be made from these sources, see :func:`refuse_target`.
+    Raise DataDirError if the directory cannot be made from these sources, see :func:`refuse_target`.
     """
 
     def __init__(

@@ -294,9 +294,8 @@ def validate_directory(
         no_spk_sort: do not require that the speakers in utt2spk are sorted.
         non_print: accept unprintable characters in text.
 
-    Raises:
-        DataDirError: the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
-            message was printed.
+    Raise DataDirError if the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
+    message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
