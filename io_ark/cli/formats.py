@@ -125,10 +125,8 @@ def find_format(name: str, format_name: str) -> Format | None:
         return None
     if format_name:
         if format_name not in FORMATS:
-            raise SpecifierError(
-                f"the format {format_name!r} is unknown: choose from ark, {', '.join(FORMATS)}, or nemo for --to",
-                file=name,
-            )
+            advice = f"choose from ark, {', '.join(FORMATS)}, or nemo for --to"
+            raise SpecifierError(f"the format {format_name!r} is unknown: {advice}", file=name)
         return FORMATS[format_name]
     lower = name.lower()
     if lower.endswith(".npy"):

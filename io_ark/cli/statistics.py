@@ -143,10 +143,8 @@ def _print_statistics(name: str, statistics: Statistics) -> None:
         print(f"  audio: {statistics.seconds:.2f} s ({statistics.seconds / 3600:.2f} h)")
     if statistics.lengths:
         lengths = np.array(statistics.lengths)
-        print(
-            f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, mean {lengths.mean():.1f}, "
-            f"median {np.median(lengths):.1f}"
-        )
+        averages = f"mean {lengths.mean():.1f}, median {np.median(lengths):.1f}"
+        print(f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, {averages}")
     for columns, moments in sorted(statistics.moments.items()):
         if len(statistics.moments) > 1:
             print(f"  entries with {format_count(columns, 'column')}:")

@@ -265,7 +265,7 @@ def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
-    """Yield chunks of a file utt2uniq that maps each utterance in utt2spk to itself, because it was never renamed."""
+    """Yield chunks of a file utt2uniq for utterances that were never renamed: each utterance in utt2spk is mapped to itself."""
     for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
@@ -351,7 +351,7 @@ def copy_directory(
         utt_prefix: string that is added before the names of utterances.
         spk_suffix: string that is added after the names of speakers.
         utt_suffix: string that is added after the names of utterances.
-        validate_opts: options of ``validate_data_dir.sh`` for the copy.
+        validate_opts: options of ``validate_data_dir.sh`` for the copy, separated by spaces.
 
     Raise DataDirError if the source is the target, or lacks utt2spk, spk2utt or the wav.scp of its segments, a key of a file is not in
     utt2spk or spk2utt, ``validate_opts`` has an unknown option, or the copy is invalid.
@@ -407,9 +407,8 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
         message = f"--validate-opts has the unknown options {unknown_options}: choose from {all_options}"
         raise DataDirError(message, partly=True)
     say = say.with_name("utils/validate_data_dir.sh")
-    return validate_directory(
-        say, target, **{name: option in chosen_options for option, name in parameter_names.items()}
-    )
+    values = {name: option in chosen_options for option, name in parameter_names.items()}
+    return validate_directory(say, target, **values)
 
 
 def divide_speakers(
@@ -432,7 +431,7 @@ def divide_speakers(
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
         seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds. A longer utterance gets its own speaker.
             0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
-        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if from one "speaker".
+        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if they had one speaker, "speaker".
 
     Raise DataDirError if the target is the source, or a directory is invalid or cannot be read or written.
     """

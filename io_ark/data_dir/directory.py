@@ -126,9 +126,8 @@ class DataDir(os.PathLike[str]):
             DataDirError: a job was killed while it changed the directory.
         """
         if name not in self:
-            raise MissingFileError(
-                f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
-            )
+            existing_files = ", ".join(self.counts()) or "no files"
+            raise MissingFileError(f"is missing; the directory has {existing_files}", file=f"{self.path}/{name}")
         refuse_half_changed_directory(self.path)
         return FileName(os.path.join(self.path, name))
 
@@ -493,8 +492,8 @@ class DataDir(os.PathLike[str]):
         """Change the sampling rate of the recordings in place, and return this directory (Kaldi: resample_data_dir.sh).
 
         A sox command is added to each entry of ``wav.scp``. When a recording is read, the command resamples it, mixes all channels
-        to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. ``feats.scp``, and ``cmvn.scp`` with it,
-        is moved into ``.backup``.
+        to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. If there is ``feats.scp``,
+        ``feats.scp`` and ``cmvn.scp`` are moved into ``.backup``.
 
         Args:
             frequency: new sampling rate in Hz.

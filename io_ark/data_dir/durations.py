@@ -59,7 +59,8 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield a line with the key and the duration in seconds of each recording, in the format of wav-to-duration.
 
-    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read.
+    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read. Raise ArkError if a recording cannot
+    be read, or its header lacks the number of samples.
     """
     import io_ark
 
@@ -122,7 +123,7 @@ def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
 
 
 def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
-    """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len."""
+    """Yield a line with the key and the number of frames of each utterance, as feat-to-len prints it. Raise ArkError for unreadable features."""
     import io_ark
     from io_ark.codecs import InfoCodec
 

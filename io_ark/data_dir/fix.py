@@ -229,7 +229,7 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError unless lines have two fields."""
+        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError for a line without two fields."""
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)
@@ -259,7 +259,7 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that are in utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
+        """Keep the utterances that are in all of utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
 
         Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments, the
         utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.

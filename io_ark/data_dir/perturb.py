@@ -172,6 +172,8 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
 
     The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as ``sp0.9-``,
     except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and spk2utt.
+
+    Raise DataDirError if the source lacks utt2spk or wav.scp, or if a file is invalid.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
@@ -470,7 +472,8 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings in place (Kaldi: resample_data_dir.sh). Return the exit status 0.
 
     A sox command is added to each entry of ``wav.scp``. When the recording is read, it resamples, mixes all channels to one, and
-    converts samples to 16 bits. A missing utt2dur is written first. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
+    converts samples to 16 bits. A missing utt2dur is written first. If there is feats.scp, feats.scp and cmvn.scp are moved into
+    ``.backup``.
 
     Args:
         frequency: new sampling rate in Hz, or in kHz with the suffix k.

@@ -448,10 +448,8 @@ def _refuse_links(folder: str) -> None:
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
         if os.path.islink(base):
-            target = os.path.realpath(base)
-            raise DataDirError(
-                f"is a link to {target}, which other recipes may use: choose a folder of this recipe", base
-            )
+            problem = f"is a link to {os.path.realpath(base)}, which other recipes may use"
+            raise DataDirError(f"{problem}: choose a folder of this recipe", base)
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
@@ -475,7 +473,10 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
 
 def run_data_command(argv: list[str]) -> int:
-    """Run ``kaldi-compat data`` with ``argv``. Return 2 for a wrong command, option or number of arguments, else see :func:`run_protected`."""
+    """Run ``kaldi-compat data`` with the arguments ``argv``, and return the exit status.
+
+    The status is 2 for an unknown command or option, or a wrong number of arguments. Otherwise, see :func:`run_protected`.
+    """
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 

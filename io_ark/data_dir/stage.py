@@ -77,6 +77,10 @@ class DataDirError(ArkError):
         file: path of the file, or "" if unknown.
         key: key of the line, or None if unknown.
         attributes: values of the attributes ``status`` and ``partly``.
+
+    >>> from io_ark import DataDirError
+    >>> str(DataDirError("has no speaker: add the speaker", "utt2spk", 3, "ann-1"))
+    'utt2spk:3: ann-1: has no speaker: add the speaker'
     """
 
     status, partly = 1, False
@@ -192,7 +196,7 @@ def lock_directories(*folders: str, may_change: bool = True, read_folders: Itera
         may_change: True to exclude all other processes. If False, other processes may read the directories at the same time.
         read_folders: additional directories, which are locked for reading only.
 
-    Raise DataDirError if a job was killed while it changed a directory, and the change cannot be finished.
+    Raise DataDirError if a killed job has left an unfinished change that cannot be finished, or must not be if ``may_change`` is False.
     """
     modes = dict.fromkeys(map(os.path.realpath, read_folders), False)
     modes |= dict.fromkeys(map(os.path.realpath, folders), may_change)
@@ -364,7 +368,7 @@ def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
 
 
 def is_inside(folder: str, name: str) -> bool:
-    """Return True if the relative path ``name`` stays within a directory and does not pass through a link or a file."""
+    """Return True if the relative path ``name`` stays within ``folder``, and none of its folders is a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
@@ -441,7 +445,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing if it is missing."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing for a missing directory."""
     previous = None
     while True:
         try:
@@ -596,7 +600,7 @@ class Stage(DataFiles):
             not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
         changes_sources: True if the job writes durations into the sources.
 
-    Raise DataDirError if the directory cannot be made from these sources, see :func:`refuse_target`.
+    Entering the context raises DataDirError if the directory cannot be made from these sources (see :func:`refuse_target`).
     """
 
     def __init__(
@@ -701,11 +705,11 @@ class Stage(DataFiles):
             os.unlink(old)
         self._new[name] = path
 
-    def write(self, name: str, parts: Iterable[bytes]) -> None:
-        """Write the new version of the file ``name`` from consecutive parts of its content."""
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Write the new version of the file ``name`` from consecutive chunks of its content."""
         with self.open_writer(name) as write:
-            for part in parts:
-                write(part)
+            for chunk in chunks:
+                write(chunk)
 
     def copy(self, source: str, name: str) -> None:
         """Write the new version of the file ``name`` as a copy of the file at the path ``source``."""
@@ -759,7 +763,7 @@ class Stage(DataFiles):
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
-            renames += self._set_aside_old_files()
+            renames += self._list_backup_renames()
         if renames and self._sources:
             renames += [(name, "") for name in list_known_files(self.folder, list_parts(self.folder))]
         for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
@@ -790,7 +794,10 @@ class Stage(DataFiles):
         return path
 
     def _list_renames(self, name: str, new: str | None) -> list[Rename]:
-        """Return the rename of ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
+        """Return the rename that puts the file at the path ``new`` in the place of ``name``, or removes ``name`` if ``new`` is None.
+
+        Return [] if the files have the same content, or if there is no file to remove.
+        """
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []
@@ -798,7 +805,7 @@ class Stage(DataFiles):
             return []  # An unchanged file keeps its time and, if it is a link, stays a link.
         return [(os.path.basename(new), name)]
 
-    def _set_aside_old_files(self) -> list[Rename]:
+    def _list_backup_renames(self) -> list[Rename]:
         """Return renames that move data files into ``.backup`` unless this stage has written them. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):

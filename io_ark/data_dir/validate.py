@@ -123,22 +123,21 @@ class Check(DataFiles):
             message = f"file {key_list.file} is not sorted or has duplicates"
             raise self.say.fail(message, problem, key_list.file, key_list.unsorted_line, key)
 
-    def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
+    def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, is_whole: bool = False) -> None:
         """Check that two files have the same keys in the same order. If not, print Kaldi's message, and raise DataDirError.
 
-        With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
+        ``is_whole`` is True if ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to ``text``.
         """
         if expected.keys == actual.keys:
             return
         difference = find_first_difference(iter(expected.keys), iter(actual.keys))
         assert difference
         line_number, (expected_key, actual_key) = difference
-        self.say(text if short else f"Error: in {self.folder}, {text}")
-        if not short:
+        self.say(text if is_whole else f"Error: in {self.folder}, {text}")
+        if not is_whole:
             self.say("differ, partial diff is:")
-            self.say.write(
-                f"[Lengths are {expected.file}={expected.line_count} versus {actual.file}={actual.line_count}]"
-            )
+            lengths = f"{expected.file}={expected.line_count} versus {actual.file}={actual.line_count}"
+            self.say.write(f"[Lengths are {lengths}]")
         is_expected_missing = actual_key is None or (expected_key is not None and expected_key < actual_key)
         list_with_key, list_without_key, key = (
             (expected, actual, expected_key) if is_expected_missing else (actual, expected, actual_key)
@@ -168,8 +167,8 @@ class Check(DataFiles):
         """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments.
 
         ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the keys of the file
-        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, or "-" for
-        the short message.
+        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, in which {}
+        stands for the file that was compared, or "-" for a shorter message.
         """
         if not self.find(name):
             return
@@ -183,7 +182,7 @@ class Check(DataFiles):
                 message = text.format(other_name)
                 if text == "-":
                     message = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
-                self.compare_keys(expected, self.read_keys(name), message, short=text == "-")
+                self.compare_keys(expected, self.read_keys(name), message, is_whole=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
         """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes the file optional."""
@@ -466,7 +465,7 @@ def check_recordings(check: Check) -> None:
         if check.find("text") and segment_keys.keys != utterances.keys:
             say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
             lengths = f"Lengths are {segment_keys.line_count} vs {utterances.line_count}"
-            check.compare_keys(utterances, segment_keys, lengths, short=True)
+            check.compare_keys(utterances, segment_keys, lengths, is_whole=True)
         message = "recording-ids extracted from segments and wav.scp"
     check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"
