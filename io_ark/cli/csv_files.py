@@ -44,7 +44,8 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
         lines = csv.reader(file, strict=True)
         header = next(lines, [])
         has_frames = header[1:2] == [FRAME]
-        if header[:1] != [KEY] or len(header) == 1 + has_frames:
+        value_names = header[2:] if has_frames else header[1:]
+        if header[:1] != [KEY] or not value_names:
             raise FormatError(f"must begin with a line of column names, such as '{KEY},{FRAME},0,1' (matrices) or "
                               f"'{KEY},0,1' (vectors): add or correct this line", file=str(path))  # fmt: skip
         has_floats = has_frames or any(_FLOATS.intersection("".join(row[1:])) for row in lines)
@@ -56,7 +57,7 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
                 for row in rows:
                     numbers = _parse_numbers([row[1:]], float if has_floats else int, path, key)
                     if not isinstance(numbers, ArkError):
-                        numbers = numbers.reshape(()) if header[1:] == [VALUE] else numbers[0]
+                        numbers = numbers.reshape(()) if value_names == [VALUE] else numbers[0]
                     yield key, numbers
                 continue
             frames = list(rows)

@@ -27,7 +27,7 @@ def ls(arguments: argparse.Namespace) -> int:
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print a line for the first ``--count`` entries of each table. Return 1 if one of them is unreadable, else 0."""
+    """Print a line for each of the first ``--count`` entries of a table. Return 1 if an entry is unreadable, else 0."""
     return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 

@@ -43,7 +43,7 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
 
     For an utterance without a readable recording, with times outside its recording, or without a line in an existing
     file ``text``, yield an error instead of an object. Raise MissingFileError if the directory has no ``wav.scp``, and
-    FormatError if a recording is not a separate file, or a segment has a channel.
+    FormatError if a recording is not a separate file, or a segment has a channel other than 0.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
         problem = "is a file" if os.path.isfile(source) else "has no wav.scp"

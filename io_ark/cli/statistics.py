@@ -101,7 +101,7 @@ class Moments:
 
     @property
     def column_statistics(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """Mean, standard deviation, minimum and maximum, (columns,) each. NaN for columns without finite values."""
+        """Mean, deviation, minimum and maximum, four arrays (columns,), with NaN for columns without finite values."""
         standard_deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
         values = self.mean, standard_deviation, self.minimum, self.maximum
         return tuple(np.where(self.count > 0, value, np.nan) for value in values)
