@@ -316,7 +316,9 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
     Names that the file lacks are omitted, and so are durations of 0 or less. The file may be missing.
     """
     durations: dict[bytes, float] = {}
-    for chunk in read_chunks(path) if (path := src.find(file)) else ():
+    path = src.find(file)
+    chunks: Iterable[bytes] = read_chunks(path) if path else ()
+    for chunk in chunks:
         pairs = zip(get_column(chunk, awk=True), parse_column(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Container, Iterable
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, sort_unique_values, split_fields
@@ -69,8 +69,8 @@ def fix_directory(
         raise say.fail(f"no such directory {folder}")
     if say.as_script and os.path.isfile(f"{folder}/images.scp"):
         options = {"--utt-extra-files": utt_extra_files, "--spk-extra-files": spk_extra_files}
-        arguments = [text for name, value in options.items() if value for text in (name, value)]
-        return run_image_script("fix_data_dir.sh", *arguments, folder)
+        passed_options = [(name, value) for name, value in options.items() if value]
+        return run_image_script("fix_data_dir.sh", *chain.from_iterable(passed_options), folder)
     with Stage(folder, say) as stage:
         stage.require(say)
         _Fix(say, stage, utt_extra_files.split(), spk_extra_files.split(), strip_cr=strip_cr).run()

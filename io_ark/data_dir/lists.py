@@ -127,7 +127,8 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
                 if not (fields := line.split()):
                     make_refusal(text, file)(line_number)
                 # As in Perl, index -1 is the last field, and a missing field is not in the list.
-                if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
+                field = fields[number - 1] if -number < len(fields) else b""
+                if (field in keys) is not exclude:
                     write(line)
         else:
             select_lines(keys, file, write, number=number, exclude=exclude, refuse=make_refusal(text, file))
@@ -273,7 +274,8 @@ def read_map(file: str) -> dict[bytes, bytes]:
             is_plain = has_single_spaces(chunk)
             lines = chunk.rstrip(b"\n").split(b"\n") if is_plain else split_lines(chunk)
             for line_number, line in enumerate(lines, line_number + 1):
-                key, _, value = (line if is_plain else b" ".join(line.split())).partition(b" ")
+                plain_line = line if is_plain else b" ".join(line.split())
+                key, _, value = plain_line.partition(b" ")
                 if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! the key has several values: the last value is used"
                     warn(DataDirError(text, file, line_number, key))
@@ -309,6 +311,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
         raise make_usage_error(1)
     table = read_map(argv[0])
     replaced_range = slice(max(begin or 0, 0), None if end is None else end + 1)
+    max_splits = -1 if end is None else end + 1  # Fields after the replaced fields need not be split.
 
     def keep_or_refuse(word: bytes) -> bytes:
         """With ``--permissive``, warn about a field that is not in the map, and return it. Otherwise, raise DataDirError."""
@@ -319,10 +322,11 @@ def apply_map(say: Printer, argv: list[str]) -> int:
 
     for chunk in read_chunks(STDIN):
         mapped_lines: list[bytes] = []
-        is_plain = has_single_spaces(chunk)  # If True, fields after the replaced fields need not be split.
+        is_plain = has_single_spaces(chunk)
+        lines = chunk[:-1].split(b"\n") if is_plain else split_lines(chunk)
         try:
-            for line in chunk[:-1].split(b"\n") if is_plain else split_lines(chunk):
-                fields = line.split(b" ", -1 if end is None else end + 1) if is_plain else line.split()
+            for line in lines:
+                fields = line.split(b" ", max_splits) if is_plain else line.split()
                 try:
                     fields[replaced_range] = map(table.__getitem__, fields[replaced_range])
                 except KeyError:

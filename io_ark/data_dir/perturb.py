@@ -172,7 +172,6 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
 
     The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as ``sp0.9-``,
     except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and spk2utt.
-
     Raise DataDirError if the source lacks utt2spk or wav.scp, or if a file is invalid.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
@@ -342,8 +341,9 @@ def perturb_volume(
     path = f"{folder}/wav.scp"
     if not os.path.isfile(path):
         raise say.fail(f"Expected {path} to exist")
-    for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
-        if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
+    input_paths = [reco2vol, *(os.path.join(folder, name) for name in DATA_FILES)]
+    for input_path in filter(os.path.exists, input_paths):
+        if os.path.exists(write_reco2vol) and os.path.samefile(input_path, write_reco2vol):
             raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     if os.path.isdir(write_reco2vol) or not is_replaceable(Path(write_reco2vol)):
         raise DataDirError("is not a regular file: write the volumes to another file", write_reco2vol)
@@ -352,10 +352,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError if there is no factor.
-
-        Raise ValueError for an entry that :func:`parse_audio_entry` refuses.
-        """
+        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError for a missing factor, ValueError for an invalid entry."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:

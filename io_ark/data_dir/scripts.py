@@ -294,7 +294,8 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
     if script.command == "combine" and not is_command:  # Like combine_data.sh, print the command line.
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
-        (say.write if is_command else warn)(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
+        write = say.write if is_command else warn
+        write(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
@@ -306,10 +307,7 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script. The argument is the exit status.
-
-    As after Ctrl-C, from whose exception this class is derived, the script does not wait for the commands in wav.scp.
-    """
+    """A signal ends the script. The argument is the exit status. As after Ctrl-C, the script does not wait for the commands in wav.scp."""
 
 
 @contextlib.contextmanager
@@ -458,7 +456,8 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
     if argv[:1] in HELP:
         say.write(usage)
         return 0
-    values, arguments = read_any_options(say, {"force": False} if name == "install" else {}, argv)
+    options: dict[str, Value] = {"force": False} if name == "install" else {}
+    values, arguments = read_any_options(say, options, argv)
     if len(arguments) != 1:
         raise DataDirError(usage, status=2)
     [folder] = arguments
@@ -473,10 +472,7 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
 
 def run_data_command(argv: list[str]) -> int:
-    """Run ``kaldi-compat data`` with the arguments ``argv``, and return the exit status.
-
-    The status is 2 for an unknown command or option, or a wrong number of arguments. Otherwise, see :func:`run_protected`.
-    """
+    """Run ``kaldi-compat data`` with ``argv``. Return 2 for an unknown command or option, or a wrong number of arguments, else see :func:`run_protected`."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 

@@ -461,7 +461,8 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
     """Yield the target of each link in a directory, then the target of that link, and so on. Stop at a link to a directory."""
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    for name in names:
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
             if not os.path.islink(path) or os.path.isdir(path):
@@ -615,10 +616,7 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read_folders=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create the directory, and lock it and its sources.
-
-        Raise DataDirError if the directory cannot be made from the sources, or a file begins with a byte-order mark.
-        """
+        """Create and lock the directory, and lock its sources. Raise DataDirError for unsuitable sources, or for a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:

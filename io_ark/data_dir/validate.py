@@ -389,10 +389,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
-    """Return advice for an error: how to rename utterances or speakers, so that utt2spk is sorted by speaker.
-
-    The utterance ``key`` of the speaker ``speaker`` is out of order.
-    """
+    """Return advice on renaming the utterance ``key``, which is out of order, or its ``speaker``, so that utt2spk is sorted by speaker."""
     if key.startswith(speaker):
         return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
     return "begin every utterance's name with its speaker"
