@@ -42,10 +42,7 @@ def describe_value(value: Any) -> str:
 
 
 def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines that begin with ``indent``, and describe the fields of a model or the items of a dictionary.
-
-    If the model has an attribute ``config``, its lines follow.
-    """
+    """Yield lines, indented by ``indent``, with the fields and ``config`` of a model, or the items of a dictionary."""
     items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
     for name, item in items:
         if isinstance(item, np.ndarray):

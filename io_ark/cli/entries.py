@@ -93,9 +93,9 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
-            yield from _iterate_archive(opened.source, info_only)
+            yield from _iterate_archive(opened.source, info_only=info_only)
         else:
-            yield from _iterate_script(_iterate_lines(opened.source), access, info_only)
+            yield from _iterate_script(_iterate_lines(opened.source), access, info_only=info_only)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}, so entries may be missing", file=table.rxfilename)
@@ -131,7 +131,8 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
                     yield line
 
         with open_input(table.rxfilename, access=access) as opened:
-            entry = next(_iterate_script(select_lines(_iterate_lines(opened.source)), access, False), None)
+            lines = select_lines(_iterate_lines(opened.source))
+            entry = next(_iterate_script(lines, access, info_only=False), None)
     if entry is None:
         if errors:  # An invalid line, or the rest of a damaged archive, may have the key.
             raise errors[0]
@@ -141,7 +142,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
     return entry
 
 
-def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
+def _iterate_archive(source: Source, *, info_only: bool) -> Iterator[StoredEntry]:
     """Yield the entries of an archive, or the single object of a file.
 
     An unreadable entry is yielded with its error, and is the last entry. If ``info_only`` is true, only kinds and
@@ -184,9 +185,12 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 
 
 def _iterate_script(
-    lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
+    lines: Iterable[tuple[str, str] | ArkError], access: Access, *, info_only: bool
 ) -> Iterator[StoredEntry]:
-    """Yield the entry of each line of a script file, with an error if the line is invalid or the object unreadable."""
+    """Yield the entry of each line of a script file, with an error if the line is invalid or the object is unreadable.
+
+    If ``info_only`` is true, only the kinds and shapes of the objects are read.
+    """
     recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

@@ -498,12 +498,13 @@ def _open_parquet_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Open a Parquet file for writing a row for each array. All arrays share a column, so they must have one type."""
     arrow = import_extra("pyarrow", "Parquet files")
     parquet = import_extra("pyarrow.parquet", "Parquet files")
-    pending: list[tuple[str, Array]] = []
-    writers: list[Any] = []
+    pending: list[tuple[str, Array]] = []  # Arrays of the next row group.
+    writers: list[Any] = []  # The writer of the file, when the file has been created.
+    dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
     def write_pending() -> None:
         """Write the pending arrays as a row group. Create the file with the first row group, which may be empty."""
-        number_type = arrow.from_numpy_dtype(pending[0][1].dtype) if pending else arrow.float32()
+        number_type = arrow.from_numpy_dtype(dtypes[0]) if dtypes else arrow.float32()
         schema = arrow.schema(
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(number_type))]
         )
@@ -518,8 +519,6 @@ def _open_parquet_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
             columns = [[key for key, _ in pending], [list(array.shape) for _, array in pending], values]
             writers[0].write_table(arrow.table(columns, schema=schema))
             pending.clear()
-
-    dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
     def write_array(key: str, array: Array) -> None:
         """Add an array to the pending arrays, and write them when the row group is full."""

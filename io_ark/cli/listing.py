@@ -61,10 +61,7 @@ def grep(arguments: argparse.Namespace) -> int:
 def _print_entries(
     arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]
 ) -> int:
-    """Print the entries that ``select`` yields for each table. Return 1 if a printed entry is unreadable, else 0.
-
-    The number of printed entries, or a hint if the file is a single object, is printed to standard error.
-    """
+    """Print and count the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, else 0."""
     status = 0
     for name in arguments.tables:
         count = 0

@@ -36,13 +36,14 @@ class Statistics:
             return
         self.entry_count += 1
         self.storage_counts[entry.stored] += 1
+        is_audio = hasattr(entry.value, "duration")  # Audio has the shape (channels, samples).
         if entry.shape:
-            self.lengths.append(entry.shape[-1] if hasattr(entry.value, "duration") else entry.shape[0])
+            self.lengths.append(entry.shape[-1] if is_audio else entry.shape[0])
         self.seconds += getattr(entry.value, "duration", 0.0)
         numbers = entry.numbers
         if numbers is None or not numbers.size:
             return
-        rows = numbers.T if hasattr(entry.value, "duration") else numbers
+        rows = numbers.T if is_audio else numbers
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add_rows(rows)
 

@@ -219,8 +219,8 @@ class DataDir(os.PathLike[str]):
         and takes ``options``. Lines without a second field are skipped.
         """
         make_file(self._make_printer(f"get_{name}"), self.path, **options)
-        rows = (line.split() for line in read_lines(self.file(name)))
-        return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
+        rows = (row for line in read_lines(self.file(name)) if len(row := line.split()) > 1)
+        return {decode_key(key): parse_number(value) for key, value, *_ in rows}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
         """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh). Write ``utt2dur`` if it is missing or incomplete.
@@ -526,8 +526,9 @@ class DataDir(os.PathLike[str]):
             if len(fields) < 4:
                 problem = "expected a segment, its recording, start and end: correct the line"
                 raise DataDirError(problem, self.file("segments"), line_number, get_field(line))
-            end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
-            segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
+            key, recording, start_field, end_field, *_ = fields
+            end = math.inf if is_to_the_end(end_field) else parse_number(end_field)
+            segments.setdefault(recording, []).append((parse_number(start_field), end, key))
         say, src = self._make_printer("to_whole_recordings"), DataFiles(self.path)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
             stage.write_files_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
@@ -536,12 +537,12 @@ class DataDir(os.PathLike[str]):
             directories.write_spk2utt(stage)
             if src.find("text"):
                 rows = (line.split() for line in read_lines(src.find("text")))
-                words_of_segment = {row[0]: row[1:] for row in rows if row}
+                words_of_segment = {key: words for key, *words in filter(None, rows)}
                 lines = []
                 for name in names:
                     keys = [key for _start, _end, key in sorted(segments[name])]
-                    words = itertools.chain.from_iterable(words_of_segment.get(key, []) for key in keys)
-                    lines.append(b" ".join([name, *words]) + b"\n")
+                    all_words = itertools.chain.from_iterable(words_of_segment.get(key, []) for key in keys)
+                    lines.append(b" ".join([name, *all_words]) + b"\n")
                 stage.write("text", lines)
             fix_stage(say.with_name("fix"), stage)
         return DataDir(target)

@@ -35,14 +35,15 @@ def make_usage_error(status: int = DIED) -> DataDirError:
 
 def resolve_input(arguments: list[str]) -> str | int | None:
     """Return the file that Perl's ``<>`` reads: the first argument, or STDIN if it is ``-`` or missing. Warn and return None for an unreadable file."""
-    if not arguments or arguments[0] == "-":
+    file = arguments[0] if arguments else "-"
+    if file == "-":
         return STDIN
     try:
-        os.close(os.open(arguments[0], os.O_RDONLY))
+        os.close(os.open(file, os.O_RDONLY))
     except OSError as error:
-        warn(f"Can't open {arguments[0]}: {error.strerror}")
+        warn(f"Can't open {file}: {error.strerror}")
         return None
-    return arguments[0]
+    return file
 
 
 def resolve_file_argument(file: str) -> str | int:
@@ -218,12 +219,13 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
     if len(argv) < 2:
         raise make_usage_error()
     # Refuse 0, strings that are not numbers, and numbers with a fraction other than 0.
-    if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
-        message = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
+    number, file = argv[:2]
+    if _parse_integer(number) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", number):
+        message = f'First command-line parameter to subset_scp.pl must be an integer, got "{number}"'
         raise DataDirError(message, status=DIED)
     option = next((name for name in ("--first", "--last") if name in options), "")
-    size = _parse_integer(argv[0])
-    sys.stdout.buffer.writelines(choose_lines(argv[1], size, option, accepts_fewer="--quiet" in options))
+    lines = choose_lines(file, _parse_integer(number), option, accepts_fewer="--quiet" in options)
+    sys.stdout.buffer.writelines(lines)
     return 0
 
 
@@ -309,15 +311,16 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             is_permissive, argv = True, argv[1:]
     if len(argv) != 1:
         raise make_usage_error(1)
-    table = read_map(argv[0])
+    [map_file] = argv
+    table = read_map(map_file)
     replaced_range = slice(max(begin or 0, 0), None if end is None else end + 1)
     max_splits = -1 if end is None else end + 1  # Fields after the replaced fields need not be split.
 
     def keep_or_refuse(word: bytes) -> bytes:
         """With ``--permissive``, warn about a field that is not in the map, and return it. Otherwise, raise DataDirError."""
         if not is_permissive:
-            raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
-        warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
+            raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {map_file}", status=DIED)
+        warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {map_file}")
         return word
 
     for chunk in read_chunks(STDIN):

@@ -469,8 +469,7 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings in place (Kaldi: resample_data_dir.sh). Return the exit status 0.
 
     A sox command is added to each entry of ``wav.scp``. When the recording is read, it resamples, mixes all channels to one, and
-    converts samples to 16 bits. A missing utt2dur is written first. If there is feats.scp, feats.scp and cmvn.scp are moved into
-    ``.backup``.
+    converts samples to 16 bits. A missing utt2dur is written first. If feats.scp exists, feats.scp and cmvn.scp are moved into ``.backup``.
 
     Args:
         frequency: new sampling rate in Hz, or in kHz with the suffix k.

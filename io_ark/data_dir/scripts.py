@@ -264,7 +264,8 @@ _READERS: dict[Style, OptionReader] = {
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
     """Return a line of help for each option: the flag, the meaning from the Args of the script's function, and the default."""
-    arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    _, _, docstring_end = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")
+    arguments, _, _ = docstring_end.partition("\n\n")
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
         meanings.update(dict.fromkeys(names.split(", "), " ".join(text.replace("``", "`").split()).rstrip(".")))

@@ -792,10 +792,7 @@ class Stage(DataFiles):
         return path
 
     def _list_renames(self, name: str, new: str | None) -> list[Rename]:
-        """Return the rename that puts the file at the path ``new`` in the place of ``name``, or removes ``name`` if ``new`` is None.
-
-        Return [] if the files have the same content, or if there is no file to remove.
-        """
+        """Return the rename of the file at the path ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []

@@ -83,7 +83,7 @@ def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) ->
     If one list has ended there, its key is None. Return None for equal lists.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
-    return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
+    return next(((position, (key, other_key)) for position, (key, other_key) in pairs if key != other_key), None)
 
 
 class Check(DataFiles):
@@ -366,10 +366,12 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
     if difference := find_first_difference(lines, expected_lines):
-        line_number, pair = difference
-        shown_line, expected_line = (repr(decode_key(text)) if text else "no such line" for text in pair)
-        problem = f"has {shown_line}, but spk2utt has {expected_line}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        key = get_field(pair[0] or pair[1] or b"")
+        line_number, (actual_line, expected_line) = difference
+        shown, expected_shown = (
+            repr(decode_key(text)) if text else "no such line" for text in (actual_line, expected_line)
+        )
+        problem = f"has {shown}, but spk2utt has {expected_shown}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        key = get_field(actual_line or expected_line or b"")
         raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
 
