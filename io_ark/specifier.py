@@ -202,9 +202,9 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
 
 
 def is_table_rspecifier(text: str) -> bool:
-    """Return True if a string is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
+    """Return True if a string is an rspecifier (``ark:...``, ``scp,p:...``), and False for any other string.
 
-    An rxfilename names a single object in a file or in the output of a command.
+    An rxfilename, which names a single object in a file or in the output of a command, is not an rspecifier.
 
     >>> import io_ark
     >>> io_ark.is_table_rspecifier("scp:feats.scp"), io_ark.is_table_rspecifier("mean.vec")
@@ -214,9 +214,9 @@ def is_table_rspecifier(text: str) -> bool:
 
 
 def is_table_wspecifier(text: str) -> bool:
-    """Return True if a string is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
+    """Return True if a string is a wspecifier (``ark:...``, ``ark,scp:...``), and False for any other string.
 
-    A wxfilename names a single file or command.
+    A wxfilename, which names a single file or command, is not a wspecifier.
 
     >>> import io_ark
     >>> io_ark.is_table_wspecifier("ark:-"), io_ark.is_table_wspecifier("mean.vec")
@@ -311,7 +311,7 @@ def _refuse(text: str, reason: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """Split an rxfilename into a name and a range in brackets, or None. Raise RangeSyntaxError for an invalid range."""
+    """Split an rxfilename into a name and a range, or None without brackets. Raise RangeSyntaxError for a bad range."""
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
     name, inside = split_brackets(text)

@@ -199,7 +199,7 @@ class DataDir(os.PathLike[str]):
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
+        """Audio (channels, samples) of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
         return load_scp(self.file("wav.scp"), kind="wave")
@@ -278,7 +278,7 @@ class DataDir(os.PathLike[str]):
             printable: True to refuse unprintable characters in ``text``.
 
         Raises:
-            DataDirError: the directory is not valid. The error names the file, the line and the key of the first fault.
+            DataDirError: the directory is not valid. The error names the file and, if possible, the line and key of the first fault.
         """
         no_text = not (text or "text" in self)
         validate_directory(
@@ -476,7 +476,7 @@ class DataDir(os.PathLike[str]):
             high: maximum of the random factors.
 
         Raises:
-            DataDirError: ``wav.scp`` is missing or has an invalid line, ``reco2vol`` lacks a recording, or a file cannot be read or written.
+            DataDirError: ``wav.scp`` is missing, ``reco2vol`` lacks a recording, or a file has an invalid line or cannot be read or written.
         """
         perturb.perturb_volume(
             self._make_printer("perturb_volume"),

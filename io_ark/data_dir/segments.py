@@ -98,7 +98,7 @@ def parse_segment(line: str) -> Segment:
     An end of -1 stands for the end of the recording. Channels count from 0, and have at most 9 digits.
 
     Raises:
-        FormatError: the line is invalid, or the segment starts before 0 or does not end after its start.
+        FormatError: the line is invalid, the segment starts before 0, or the end is neither after the start nor -1.
 
     >>> from io_ark.data_dir import parse_segment
     >>> parse_segment("call-1-a call-1 5.0 6.5")
@@ -107,18 +107,18 @@ def parse_segment(line: str) -> Segment:
     fields = split_words(line)
     if len(fields) not in (4, 5):
         raise FormatError(f"should be {_SEGMENT_FIELDS}, not {line.strip()!r}: correct the line of segments")
-    key = fields[0]
-    if not all(_REAL.fullmatch(time) and math.isfinite(float(time)) for time in fields[2:4]):
-        message = f"has the times {fields[2]!r} and {fields[3]!r}: write start and end in seconds"
+    key, recording, *times = fields[:4]
+    channel = fields[4] if len(fields) == 5 else None
+    if not all(_REAL.fullmatch(time) and math.isfinite(float(time)) for time in times):
+        message = f"has the times {times[0]!r} and {times[1]!r}: write start and end in seconds"
         raise FormatError(message, key=key)
-    if len(fields) == 5 and not re.fullmatch("[0-9]{1,9}", fields[4]):
-        raise FormatError(f"has the channel {fields[4]!r}: write a whole number of 0 or more", key=key)
-    start, end = float(fields[2]), float(fields[3])
+    if channel is not None and not re.fullmatch("[0-9]{1,9}", channel):
+        raise FormatError(f"has the channel {channel!r}: write a whole number of 0 or more", key=key)
+    start, end = map(float, times)
     if not (start >= 0 and (end == TO_THE_END or start < end)):
-        times = f"the segment lasts from {start:g} to {end:g} s"
-        message = f"{times}: the start must be 0 or later, and the end after the start, or -1"
-        raise FormatError(message, key=key)
-    return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
+        problem = f"the segment lasts from {start:g} to {end:g} s"
+        raise FormatError(f"{problem}: the start must be 0 or later, and the end after the start, or -1", key=key)
+    return Segment(key, recording, start, end, None if channel is None else int(channel))
 
 
 def _parse_value(key: str, value: str) -> Segment:

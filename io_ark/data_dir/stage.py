@@ -196,17 +196,17 @@ def lock_directories(*folders: str, may_change: bool = True, read_folders: Itera
         may_change: True to exclude all other processes. If False, other processes may read the directories at the same time.
         read_folders: additional directories, which are locked for reading only.
 
-    Raise DataDirError if a killed job has left an unfinished change that cannot be finished, or must not be if ``may_change`` is False.
+    Raise DataDirError if a killed job has left an unfinished change, and the change cannot be finished or ``may_change`` is False.
     """
     modes = dict.fromkeys(map(os.path.realpath, read_folders), False)
     modes |= dict.fromkeys(map(os.path.realpath, folders), may_change)
-    # Maps device and inode to descriptor, path, and True if the directory may be changed.
+    # Maps device and inode to descriptor, path, and True for an exclusive lock.
     directories: dict[tuple[int, int], tuple[int, str, bool]] = {}
     counted_identities: list[tuple[int, int]] = []
     try:
-        for folder, is_changed in modes.items():
+        for folder, is_exclusive in modes.items():
             if not fcntl:
-                clear_up_directory(folder, is_locked=False, may_change=is_changed)
+                clear_up_directory(folder, is_locked=False, may_change=is_exclusive)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -216,18 +216,18 @@ def lock_directories(*folders: str, may_change: bool = True, read_folders: Itera
             identity = (status.st_dev, status.st_ino)
             if identity in directories:  # A second lock of this directory would wait for the first lock.
                 os.close(descriptor)
-                descriptor, folder, was_changed = directories[identity]
-                is_changed = is_changed or was_changed
-            directories[identity] = descriptor, folder, is_changed
+                descriptor, folder, was_exclusive = directories[identity]
+                is_exclusive = is_exclusive or was_exclusive
+            directories[identity] = descriptor, folder, is_exclusive
         # All jobs take locks in the order of device and inode, so that no two jobs wait for each other.
-        for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
+        for identity, (descriptor, folder, is_exclusive) in sorted(directories.items()):
             if not _lock_counts.get(identity):
                 is_locked = True
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH)
                 except OSError:  # The file system does not support locks.
                     is_locked = False
-                clear_up_directory(folder, is_locked=is_locked, may_change=is_changed)
+                clear_up_directory(folder, is_locked=is_locked, may_change=is_exclusive)
             _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
             counted_identities.append(identity)
         yield
