@@ -181,26 +181,26 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key
     have no partners.
     """
-    # For each table, the entries that have no partner yet, by key.
-    waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
-    for row in zip_longest(first, second):
-        for side, entry in enumerate(row):  # Side 0 is the first table, and side 1 is the second table.
+    # Entries of the first and of the second table that have no partner yet, by key.
+    waiting_first, waiting_second = dict[str, list[StoredEntry]](), dict[str, list[StoredEntry]]()
+    for first_entry, second_entry in zip_longest(first, second):
+        for entry, own_waiting, other_waiting in (
+            (first_entry, waiting_first, waiting_second),
+            (second_entry, waiting_second, waiting_first),
+        ):
             if entry is None:
                 continue
-            if entry.is_without_key:
-                yield (entry.key, None, entry) if side else (entry.key, entry, None)
-                continue
-            partners = waiting[1 - side].pop(entry.key, [])
-            if partners[1:]:
-                waiting[1 - side][entry.key] = partners[1:]
-            if not partners:
-                waiting[side].setdefault(entry.key, []).append(entry)
-            elif side:
-                yield entry.key, partners[0], entry
-            else:
-                yield entry.key, entry, partners[0]
-    yield from ((key, entry, None) for key, entries in waiting[0].items() for entry in entries)
-    yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
+            partner = None
+            if not entry.is_without_key:
+                if entry.key not in other_waiting:
+                    own_waiting.setdefault(entry.key, []).append(entry)
+                    continue
+                partner, *remaining = other_waiting.pop(entry.key)
+                if remaining:
+                    other_waiting[entry.key] = remaining
+            yield (entry.key, entry, partner) if own_waiting is waiting_first else (entry.key, partner, entry)
+    yield from ((key, entry, None) for key, entries in waiting_first.items() for entry in entries)
+    yield from ((key, None, entry) for key, entries in waiting_second.items() for entry in entries)
 
 
 def compare_objects(key: str, first: Any, second: Any, max_frames: int = 3) -> Difference:

@@ -318,9 +318,8 @@ class _Fix:
                 return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
-            for line_number, (value_before, value) in enumerate(
-                zip([previous, *values], values, strict=False), lines_before + 1
-            ):
+            pairs = zip([previous, *values], values, strict=False)
+            for line_number, (value_before, value) in enumerate(pairs, lines_before + 1):
                 if value < value_before:
                     for line_of_message in message.split("\n"):
                         self.say.write(line_of_message)
