@@ -67,7 +67,7 @@ def _print_entries(
         count = 0
         for entry in select(iterate_entries(parse_table(name), get_access(arguments), info_only=True)):
             count += 1  # noqa: SIM113 (`enumerate` would not count an empty table)
-            status |= int(entry.error is not None)
+            status = max(status, int(entry.error is not None))
             if arguments.json:
                 print_json(convert_entry(entry))
             else:

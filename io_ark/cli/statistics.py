@@ -130,7 +130,7 @@ def stat(arguments: argparse.Namespace) -> int:
             print_json({"table": name, **result.to_json_object()})
         else:
             _print_statistics(name, result)
-        status |= int(result.unreadable_count > 0)
+        status = max(status, int(result.unreadable_count > 0))
     return status
 
 

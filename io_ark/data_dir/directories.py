@@ -310,7 +310,7 @@ class Renaming:
         """Return a chunk of the file ``path`` with renamed keys and single spaces, as :meth:`rename_lines` describes."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
-            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"  # Add the prefix to all lines at once.
         renamed_lines = []
         for line in split_lines(chunk):
             fields = split_script_line(line) if path.endswith(".scp") else line.split()
@@ -544,8 +544,8 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain (Kaldi: remove_dup_utts.sh).
 
-    ``max_count`` is a string. Return the exit status 0. Raise DataDirError if ``max_count`` is not a whole number above 1, the source
-    has no file ``text``, the target is the source, or a directory is invalid or cannot be read or written.
+    Return the exit status 0. Raise DataDirError if the string ``max_count`` is not a whole number above 1, the source has no file
+    ``text``, the target is the source, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("text"):

@@ -42,11 +42,13 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
     """
     lines = []
     for line in read_lines(wav_scp):
-        # Empty strings complete a short line, which is then not a command ``sph2pipe -f wav FILE |``.
-        key, program, *arguments = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
-        if not program.endswith(b"sph2pipe") or arguments[:2] + arguments[3:] != [b"-f", b"wav", b"|", b"", b""]:
+        fields = re.sub(rb"\|\s*$", b" |", line).split()
+        if len(fields) != 6:
             return None
-        header = b"\n".join(read_head(arguments[2], MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
+        key, program, option, audio_format, file, pipe = fields
+        if not program.endswith(b"sph2pipe") or (option, audio_format, pipe) != (b"-f", b"wav", b"|"):
+            return None
+        header = b"\n".join(read_head(file, MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
         rates, counts = (pattern.findall(header) for pattern in _SPHERE.values())
         # As in Kaldi's script, a later line of the header overrides an earlier line.
         sample_count, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (counts, rates))
