@@ -96,8 +96,8 @@ def print_json(value: Any) -> None:
 def convert_to_json(value: Any) -> Any:
     """Convert a value to types that JSON can represent.
 
-    NaN, infinities and values of unknown types become strings. Bytes become the string "N bytes", where N is the number
-    of bytes.
+    Arrays become lists, and audio and dataclasses become dictionaries. NaN, infinities and values of unknown types
+    become strings, and bytes become a string with their number, such as "3 bytes".
     """
     if isinstance(value, Wave):
         return {"sample_frequency": value.sample_frequency, "samples": value.samples.tolist()}

@@ -148,7 +148,7 @@ def _measure_audio(
 def open_manifest_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
     """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends the item as JSON.
 
-    The function raises a FormatError that names the key if an item has a string that is not valid UTF-8.
+    The function raises FormatError if a string has surrogates, which stand for bytes that are not UTF-8.
     """
     with path.open("wb") as file:
 

@@ -431,7 +431,7 @@ def divide_speakers(
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
         seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds. A longer utterance gets its own speaker.
             0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
-        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if they had one speaker, "speaker".
+        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if they belonged to one speaker named "speaker".
 
     Raise DataDirError if the target is the source, or a directory is invalid or cannot be read or written.
     """
