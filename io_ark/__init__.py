@@ -30,20 +30,7 @@ _NAMES = {
     "tables.writers": "Writer",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = [
-    "api",
-    "blocks",
-    "codecs",
-    "data_dir",
-    "errors",
-    "extras",
-    "models",
-    "native",
-    "specifier",
-    "streams",
-    "tables",
-    "text",
-]
+_MODULES = "api blocks codecs data_dir errors extras models native specifier streams tables text"
 
 __all__ = [
     "ArkError",
@@ -74,8 +61,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name or a submodule when it is first used."""
-    if name not in _MODULE_OF and name not in _MODULES:
+    """Import and return a public name or a submodule on its first use. Raise AttributeError for any other name."""
+    if name not in _MODULE_OF and name not in _MODULES.split():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 

@@ -20,13 +20,7 @@ from typing import Any
 from io_ark.codecs import AnyCodec, Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import FormatError, SpecifierError
-from io_ark.specifier import (
-    Rspecifier,
-    Wspecifier,
-    classify_rspecifier,
-    classify_wspecifier,
-    decode_file_name,
-)
+from io_ark.specifier import Rspecifier, Wspecifier, classify_rspecifier, classify_wspecifier, decode_file_name
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.output import open_output
@@ -103,7 +97,8 @@ def save(
         options: arguments of the codec of ``kind``, such as ``method`` for "compressed-matrix".
 
     Raises:
-        ArkError: the value cannot be written as this kind, or the output cannot be written.
+        ArkError: the value cannot be written as this kind, ``compress`` is passed for a kind that is not a float
+            matrix, ``wxfilename`` ends in ``.scp``, or the output cannot be written.
         TypeError: ``options`` are passed, but ``kind`` is not a name.
 
     >>> import io_ark, numpy as np, tempfile
@@ -134,7 +129,7 @@ def read(
         Pairs of a key and a value (see :func:`load`).
 
     Raises:
-        ArkError: the table cannot be opened, or an entry cannot be read.
+        ArkError: the table cannot be opened, or an entry cannot be read. The iterator raises the errors of entries.
 
     >>> import io_ark, numpy as np, tempfile
     >>> name = tempfile.mkdtemp() + "/means.ark"
@@ -181,7 +176,8 @@ def load_scp(
         A mapping from keys to values (see :func:`load`). Arrays are writable, unless ``mmap`` is true.
 
     Raises:
-        ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
+        ArkError: the script file cannot be opened, is invalid, or has a duplicate key. The mapping raises ArkError for
+            an unreadable object, and MissingKeyError (an ArkError and a KeyError) for an unknown key.
 
     >>> import io_ark, numpy as np, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -220,7 +216,8 @@ def writer(
         A writer: ``with io_ark.writer(...) as w: w[key] = value``. float64 arrays are written as double.
 
     Raises:
-        ArkError: the table cannot be opened, or ``compress`` is passed for a kind that is not a float matrix.
+        ArkError: the table cannot be opened, ``wspecifier`` is a file name that ends in ``.scp``, or ``compress`` is
+            passed for a kind that is not a float matrix. The writer raises the errors of single values.
 
     >>> import io_ark, numpy as np, tempfile
     >>> name = tempfile.mkdtemp() + "/feats.ark"
@@ -235,13 +232,11 @@ def writer(
 
 
 def _refuse_script_name(name: str) -> str:
-    """Return ``name``. Raise :class:`SpecifierError` for a name ``*.scp``: a script file is written with an archive."""
+    """Return ``name``. Raise SpecifierError for a name ``*.scp``, because a script file is written with an archive."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
-        raise SpecifierError(
-            f"is the name of a script file: choose another name, or pass 'ark,scp:{archive},{name}' to io_ark.writer",
-            file=name,
-        )
+        advice = f"choose another name, or pass 'ark,scp:{archive},{name}' to io_ark.writer"
+        raise SpecifierError(f"is the name of a script file: {advice}", file=name)
     return name
 
 

@@ -58,7 +58,7 @@ class ArkError(Exception):
         message: the problem, and how to solve it.
         file: the file, pipe or specifier, or "" if unknown.
         offset: the byte offset in that file, or None if unknown.
-        key: the key in the table, or None if unknown. Readers fill it in.
+        key: the key in the table, or None if unknown. Readers of tables set this attribute.
     """
 
     def __init__(self, message: str, *, file: str = "", offset: int | None = None, key: str | None = None) -> None:
@@ -82,7 +82,7 @@ class ArkError(Exception):
 
 
 def format_warning(error: ArkError, warning: str = LOAD_FAILED) -> str:
-    """Return ``warning`` (or Kaldi's "Failed to open file" for an OpenError), followed by the error, as one line."""
+    """Return one line with ``warning``, or for an OpenError Kaldi's "Failed to open file", followed by the error."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else warning} {error}"
 
 

@@ -46,7 +46,7 @@ def import_extra(name: str, use: str = "") -> Any:
 
     Args:
         name: the module, such as "matplotlib.pyplot".
-        use: the feature that needs the package, for the message.
+        use: the feature that needs the package, such as "FLAC files", for the message of the error.
 
     Raises:
         MissingExtraError: the package is not installed, or cannot be imported.

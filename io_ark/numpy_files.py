@@ -67,30 +67,23 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     except OSError as error:
         raise _make_open_error(name, error) from None
     except Exception as error:  # zipfile raises several types of errors for a damaged file.
-        raise FormatError(
-            f"cannot be read as a .npz file: {_describe_error(error)}; save the arrays again with numpy.savez",
-            file=name,
-        ) from None
+        problem = f"cannot be read as a .npz file: {_describe_error(error)}"
+        raise FormatError(f"{problem}; save the arrays again with numpy.savez", file=name) from None
     return arrays
 
 
 def read_npy(file: Any, size: int, name: str) -> Array:
     """Read the array of an open ``.npy`` file, with the shape, dtype and memory order that its header declares.
 
-    Args:
-        file: binary file at position 0, where the header starts.
-        size: size of the file in bytes.
-        name: name of the file for error messages.
-
-    Raises:
-        FormatError: the bytes are not an array of numbers or strings in NumPy's format, or are truncated.
+    ``file`` is a binary file of ``size`` bytes at position 0, where the header starts. ``name`` names the file in error
+    messages. Raise FormatError if the bytes are truncated, or are not an array of numbers or strings in NumPy's format.
     """
     try:
-        version = np.lib.format.read_magic(file)
+        major, minor = np.lib.format.read_magic(file)
         read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        if version[0] not in read_header:
-            raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
-        shape, is_fortran, dtype = read_header[version[0]](file)
+        if major not in read_header:
+            raise ValueError(f"version {major}.{minor} of the format is not supported")
+        shape, is_fortran, dtype = read_header[major](file)
         if dtype.hasobject:
             raise ValueError("it has Python objects instead of numbers or strings")
         if any(length < 0 for length in shape):
@@ -106,9 +99,8 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
     except Exception as error:  # NumPy and zipfile raise errors of many types, such as MemoryError.
-        raise FormatError(
-            f"cannot be read as a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
-        ) from None
+        problem = f"cannot be read as a .npy array: {_describe_error(error)}"
+        raise FormatError(f"{problem}; save the array again with numpy.save", file=name) from None
 
 
 def check_unpacked_size(size: int, path: Path, name: str) -> None:

@@ -13,13 +13,17 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` statement ends. Do nothing outside the main thread."""
+    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` block ends. Do nothing outside the main thread."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:
-        for signum in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None means that C code has set the handler.
-                handlers[signum] = signal.signal(signum, lambda signum, _: delayed.append(signum))
+        is_main = threading.current_thread() is threading.main_thread()
+        for signum in _SIGNALS:
+            if is_main and signal.getsignal(signum) not in (
+                signal.SIG_IGN,
+                None,
+            ):  # None means that C code has set the handler.
+                handlers[signum] = signal.signal(signum, lambda received, _frame: delayed.append(received))
         yield
     finally:
         for signum, handler in handlers.items():

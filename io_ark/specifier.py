@@ -3,9 +3,8 @@
 An *rspecifier* names a table to read (``scp,p:feats.scp``). A *wspecifier* names a table to write
 (``ark,scp:a.ark,a.scp``). An *rxfilename* names a single object to read (``a.ark:123``, ``gunzip -c a.gz |``, ``-``). A
 *wxfilename* names a single file or command to write. A range in brackets after an rxfilename selects a part of the
-object. The rules are Kaldi's (src/util: kaldi-table.cc,
-kaldi-io.cc, kaldi-holder.cc), including unusual ones: options are separated by commas or single spaces, and a specifier
-must not end in white space.
+object. The rules are Kaldi's (src/util: kaldi-table.cc, kaldi-io.cc, kaldi-holder.cc), including unusual rules: options
+are separated by commas or single spaces, and a specifier must not end in white space.
 """
 
 from __future__ import annotations
@@ -97,10 +96,8 @@ class Range:
                 has columns although the object is a vector.
         """
         if columns is None and "," in self.text:
-            raise ValueError(
-                f"the range [{self.text}] has rows and columns, but the object is a vector of length {rows}: "
-                "give one range, such as [0:9]"
-            )
+            problem = f"has rows and columns, but the object is a vector of length {rows}"
+            raise ValueError(f"the range [{self.text}] {problem}: give one range, such as [0:9]")
         first_row, last_row = self.rows if self.rows is not None else (0, rows - 1)
         first_column, last_column = self.columns if self.columns is not None else (0, (columns or 0) - 1)
         is_inside = first_row <= last_row and first_row < rows and last_row < rows + ROW_TOLERANCE
@@ -108,9 +105,8 @@ class Range:
             is_inside = is_inside and first_column <= last_column < columns
         if not is_inside:
             size = f"a vector of length {rows}" if columns is None else f"a matrix of {rows} x {columns}"
-            raise ValueError(
-                f"the range [{self.text}] does not fit {size}: give the first and the last index, counted from 0"
-            )
+            advice = "give the first and the last index, counted from 0"
+            raise ValueError(f"the range [{self.text}] does not fit {size}: {advice}")
         return slice(first_row, min(last_row, rows - 1) + 1), slice(first_column, last_column + 1)
 
 
@@ -206,9 +202,9 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
 
 
 def is_table_rspecifier(text: str) -> bool:
-    """Return True if a string is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
+    """Return True if a string is an rspecifier (``ark:...``, ``scp,p:...``), and False for any other string.
 
-    An rxfilename names a single object in a file or in the output of a command.
+    An rxfilename, which names a single object in a file or in the output of a command, is not an rspecifier.
 
     >>> import io_ark
     >>> io_ark.is_table_rspecifier("scp:feats.scp"), io_ark.is_table_rspecifier("mean.vec")
@@ -218,9 +214,9 @@ def is_table_rspecifier(text: str) -> bool:
 
 
 def is_table_wspecifier(text: str) -> bool:
-    """Return True if a string is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
+    """Return True if a string is a wspecifier (``ark:...``, ``ark,scp:...``), and False for any other string.
 
-    A wxfilename names a single file or command.
+    A wxfilename, which names a single file or command, is not a wspecifier.
 
     >>> import io_ark
     >>> io_ark.is_table_wspecifier("ark:-"), io_ark.is_table_wspecifier("mean.vec")
@@ -230,20 +226,19 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier. Raise :class:`SpecifierError` for any other string."""
+    """Parse an rspecifier by Kaldi's rules. Raise :class:`SpecifierError` for any other string."""
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier. Raise :class:`SpecifierError` for any other string."""
+    """Parse a wspecifier by Kaldi's rules. Raise :class:`SpecifierError` for any other string."""
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
 def parse_rxfilename(text: str) -> Rxfilename:
     """Parse an rxfilename without a range (see :func:`split_range`).
 
-    Raises:
-        SpecifierError: ``text`` is the specifier of a table, or is invalid.
+    Raise SpecifierError for the specifier of a table, or an invalid rxfilename.
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
@@ -276,8 +271,7 @@ def is_url(path: str) -> bool:
 def parse_wxfilename(text: str) -> Wxfilename:
     """Parse a wxfilename, the name of a single file or command to write.
 
-    Raises:
-        SpecifierError: ``text`` is the specifier of a table, has an offset, or is invalid.
+    Raise SpecifierError for the specifier of a table, a name with an offset, or an invalid wxfilename.
     """
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
@@ -290,9 +284,8 @@ def parse_wxfilename(text: str) -> Wxfilename:
     if ":" in text or text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse_odd_name(text, "w")
     if _OFFSET.fullmatch(text):
-        _refuse(
-            text, "ends in an offset, but only whole files can be written: remove the offset, or pass a pathlib.Path"
-        )
+        advice = "remove the offset, or pass a pathlib.Path"
+        _refuse(text, f"ends in an offset, but only whole files can be written: {advice}")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: to write to a command, write '| COMMAND'")
     return Wxfilename("file", text)
@@ -301,8 +294,8 @@ def parse_wxfilename(text: str) -> Wxfilename:
 def _refuse_odd_name(text: str, mode: str) -> None:
     """Raise SpecifierError for a file name with white space at its edges, or for a table's specifier, even if invalid.
 
-    Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
-    ``mode`` is "r" for a name to read, and "w" for a name to write.
+    Other names are accepted. Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where Kaldi
+    expects a single file. ``mode`` is "r" for a name to read, and "w" for a name to write.
     """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space: remove the white space, or pass a pathlib.Path")
@@ -318,11 +311,7 @@ def _refuse(text: str, reason: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """Split an rxfilename into a name and an optional range in brackets.
-
-    Raises:
-        RangeSyntaxError: the string ends in an invalid range.
-    """
+    """Split an rxfilename into a name and a range, or None without brackets. Raise RangeSyntaxError for a bad range."""
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
     name, inside = split_brackets(text)
@@ -332,22 +321,19 @@ def split_range(text: str) -> tuple[str, Range | None]:
 def split_brackets(text: str) -> tuple[str, str]:
     """Split an rxfilename that ends in ``]`` into the name before the brackets and the text in the brackets.
 
-    Raises:
-        RangeSyntaxError: the string does not end in a range.
+    Raise RangeSyntaxError if there is no "[", or if the name or the text is empty.
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
-        raise RangeSyntaxError(
-            f"{text!r} ends in ']' but not in a range: write a range such as [0:9] or [0:9,2:3], or pass a pathlib.Path"
-        )
+        advice = "write a range such as [0:9] or [0:9,2:3], or pass a pathlib.Path"
+        raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range: {advice}")
     return name, inside
 
 
 def parse_range(text: str) -> Range:
     """Parse a range without its brackets, such as ``0:9`` (rows) or ``:,2:3`` (columns). Both ends are included.
 
-    Raises:
-        RangeSyntaxError: ``text`` is not a range.
+    Raise RangeSyntaxError for any other string.
     """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
@@ -356,13 +342,15 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
-    """Return the first and last index of ``part``, or None for ":". Raise RangeSyntaxError for any other string."""
+    """Return the first and last index of ``part``, such as ``0:9``, or None for ``:``.
+
+    Raise RangeSyntaxError for any other string. The message shows ``text``, the range that contains ``part``.
+    """
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
-        raise RangeSyntaxError(
-            f"'[{text}]' is not a range: give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
-        )
+        advice = "give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
+        raise RangeSyntaxError(f"'[{text}]' is not a range: {advice}")
     first, last = map(int, interval.groups())
     return first, last

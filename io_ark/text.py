@@ -18,7 +18,7 @@ _SPACE = re.compile(r"\s+", re.ASCII)
 def parse_integer(text: bytes | str) -> int:
     """Convert a string of decimal digits of any length, with an optional sign, to an integer.
 
-    Integers with more than 400 digits, not counting leading zeros, become 2**64 or -2**64, which no caller accepts.
+    An integer with more than 400 digits, not counting leading zeros, becomes 2**64 or -2**64, which no caller accepts.
     """
     if len(text) <= MAX_DIGITS:
         return int(text)
@@ -28,26 +28,21 @@ def parse_integer(text: bytes | str) -> int:
     return -magnitude if string.startswith("-") else magnitude
 
 
-def split_words(line: str, splits: int = 0) -> list[str]:
+def split_words(line: str, max_splits: int = 0) -> list[str]:
     """Split a line into words at ASCII white space. ``str.split`` also splits at Unicode spaces, which Kaldi keeps.
 
-    ``splits`` is the maximum number of splits, after which the last word is the rest of the line, or 0 for no limit.
+    After ``max_splits`` splits, the rest of the line is the last word. 0 means no limit.
     """
-    if splits == 0 and line.isprintable():  # A space is the only printable white space.
+    if max_splits == 0 and line.isprintable():  # A space is the only printable white space.
         return line.split()
     inner = line.strip(WHITE_SPACE)
-    return _SPACE.split(inner, splits) if inner else []
+    return _SPACE.split(inner, max_splits) if inner else []
 
 
 def quote_value(value: object) -> str:
     """Return the ``repr`` of a value for a message. A NumPy scalar is shown as a Python number or string.
 
-    An integer of more than 128 bits is described by its number of bits. The middle of a long value is omitted.
-
-    >>> import numpy as np
-    >>> from io_ark.text import quote_value
-    >>> quote_value(np.float64(1.5)), quote_value(10**5000), len(quote_value("a" * 5_000_000))
-    ('1.5', 'an integer of 16610 bits', 1905)
+    An integer of more than 128 bits is described by its number of bits. The middle of a long string is omitted.
     """
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
     plain_value = getattr(value, "item", lambda: value)() if is_scalar else value
@@ -71,7 +66,7 @@ def shorten(text: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    r"""Escape all characters that are not printable, except newlines, so that a string is safe on a terminal."""
+    r"""Replace characters that are not printable, except newlines, with Python's escapes, such as ``\x1b``."""
     if text.isprintable():
         return text
     return "".join(
@@ -93,7 +88,7 @@ def escape(text: str) -> str:
 
 
 def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Return an HTML table for Jupyter. It has no colors, so that it is readable in light and dark themes.
+    """Return an HTML table for Jupyter, without colors, so that the table is readable in light and dark themes.
 
     Args:
         title: title above the table.

@@ -44,7 +44,10 @@ that cannot be opened.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``ark`` with arguments (default: ``sys.argv[1:]``). Return the exit status, which ``ark --help`` explains."""
+    """Run ``ark`` with arguments (default: ``sys.argv[1:]``). Return the exit status, which ``ark --help`` explains.
+
+    The status is 130 after ^C, and 141 if the reader of standard output has ended.
+    """
     if sys.stderr is None:  # The shell has closed standard error (2>&-), and print would fail.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  It stays open until the process ends.
     if sys.stdout is None:

@@ -38,7 +38,7 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables, compare keys of successive tables, and print the problems. Return 1 if there are any, else 0."""
+    """Check tables, compare the keys of successive tables, and print the problems. Return 1 for any problem, else 0."""
     results = []
     for name in arguments.tables:
         progress = partial(show_progress, label=name)
@@ -59,10 +59,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def check_table(
-    table: Rspecifier,
-    access: Access,
-    *,
-    progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
+    table: Rspecifier, access: Access, *, progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter
 ) -> Findings:
     """Read all entries of a table, and return the number of entries, their keys and the problems.
 
@@ -105,13 +102,13 @@ def check_table(
 def compare_keys(first: Findings, second: Findings) -> list[str]:
     """Return a line for each table that lacks keys of the other table, or one line if only the key order differs."""
     problems = []
-    for one, other in ((first, second), (second, first)):
-        missing = [key for key in one.keys if key not in other.keys]
+    for table, other_table in ((first, second), (second, first)):
+        missing = [key for key in table.keys if key not in other_table.keys]
         if missing:
-            problem = f"the key {missing[0]} of {one.name} is missing"
+            problem = f"the key {missing[0]} of {table.name} is missing"
             if len(missing) > 1:
-                problem = f"{len(missing)} keys of {one.name} are missing, such as {missing[0]}"
-            problems.append(f"{other.name}: {problem}")
+                problem = f"{len(missing)} keys of {table.name} are missing, such as {missing[0]}"
+            problems.append(f"{other_table.name}: {problem}")
     if not problems and list(first.keys) != list(second.keys):
         problems.append(f"{second.name}: the keys are not in the order of {first.name}")
     return problems
@@ -121,7 +118,7 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
     """Yield the problems of an entry: an error, a duplicate key, values that are not finite, or an unusual shape.
 
     A matrix should have rows, and as many columns as the first matrix. ``findings`` holds the results of the preceding
-    entries, and receives the number of columns of the first matrix.
+    entries, and receives the number of columns and the key of the first matrix.
     """
     if entry.error is not None:
         yield str(entry.error)
@@ -140,9 +137,10 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
             yield f"{entry.where}: {entry.key}: the matrix has no rows"
         elif findings.columns is None:
             findings.columns = numbers.shape[1], entry.key
-        elif numbers.shape[1] != findings.columns[0]:
-            columns, key = findings.columns
-            yield f"{entry.where}: {entry.key}: {format_count(numbers.shape[1], 'column')}, but {key} has {columns}"
+        else:
+            count, (first_count, first_key) = numbers.shape[1], findings.columns
+            if count != first_count:
+                yield f"{entry.where}: {entry.key}: {format_count(count, 'column')}, but {first_key} has {first_count}"
 
 
 def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:

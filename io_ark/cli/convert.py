@@ -19,7 +19,15 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import FORMATS, Settings, Write, WriteArray, find_format, is_manifest, refuse_unsupported_ending
+from io_ark.cli.formats import (
+    FORMATS,
+    OpenWriter,
+    Settings,
+    WriteArray,
+    find_format,
+    is_manifest,
+    refuse_unsupported_ending,
+)
 from io_ark.cli.lhotse_arrays import refuse_source_in_storage
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
@@ -28,18 +36,21 @@ from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import format_count
 
+Values = Iterator[tuple[str, Any]]  # Yields keys with values, or with errors of unreadable values.
+
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Convert a table or a file of arrays. Return 1 if an entry cannot be read or converted, and 0 otherwise.
+    """Convert a table or a file of arrays, or for NeMo a data directory. Return 1 if an entry fails, and 0 otherwise.
 
     A target file is created only after the first entry has been read. A target that is a Kaldi table is created only
     when the first entry that the table can store has been read. Raise ArkError if the source is missing or has no
-    entries, or if the target is the source or cannot be written.
+    entries that can be converted, or if the target has an unsupported format, is the source, or cannot be written.
     """
     if is_manifest(arguments.target, arguments.target_format):
         _refuse_url(arguments.target)
         nemo.refuse_overwriting_source(arguments.source, arguments.target)
-        return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
+        items = nemo.read_items(arguments.source)
+        return _convert_values(arguments, items, nemo.open_manifest_writer, is_array=False)
     source_format = find_format(arguments.source, arguments.source_format)
     target_format = find_format(arguments.target, arguments.target_format)
     if source_format is None:
@@ -47,19 +58,19 @@ def convert(arguments: argparse.Namespace) -> int:
         values = _read_table(arguments)
     else:
         _check_source(arguments.source)
-        values = source_format.entries(Path(arguments.source))
-    write = None if target_format is None else target_format.write
-    if write is not None:
+        values = source_format.iterate_entries(Path(arguments.source))
+    open_writer = None if target_format is None else target_format.open_writer
+    if open_writer is not None:
         _refuse_url(arguments.target)
     else:
         _refuse_folder(arguments.target)
         if not arguments.target_format:
             refuse_unsupported_ending(arguments.target)
-    output = _make_wspecifier(arguments.target) if write is None else arguments.target
+    output = _make_wspecifier(arguments.target) if open_writer is None else arguments.target
     refuse_overwriting(output, [parse_table(arguments.source) if source_format is None else arguments.source])
     if source_format is not None and target_format is FORMATS["lhotse"]:
         refuse_source_in_storage(Path(arguments.source), Path(f"{arguments.target}_storage"))
-    return _convert_values(arguments, values, write)
+    return _convert_values(arguments, values, open_writer)
 
 
 def _check_source(name: str) -> None:
@@ -88,16 +99,16 @@ def _refuse_folder(name: str) -> None:
 
 
 def _convert_values(
-    arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
+    arguments: argparse.Namespace, values: Values, opener: OpenWriter | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write``, or to a Kaldi table if ``write`` is None. Print how many were converted and failed.
+    """Write values to the target, and print the numbers of converted and failed values. Return 1 if one failed, else 0.
 
-    ``values`` yields each key with its value, or with an error, which is printed and counts as failed. Return the exit
-    status: 1 if a value failed, else 0. ``is_array`` is True to refuse values that are not arrays of numbers. Raise
-    FormatError if no value can be converted, and WriteError if the target cannot be written to.
+    ``values`` yields each key with its value, or with an error, which is printed and counts as a failed value.
+    ``opener`` opens the target, or is None for a Kaldi table. If ``is_array`` is true, values that are not arrays of
+    numbers fail. Raise FormatError if no value can be converted, and WriteError if the target cannot be written.
     """
-    first = next(values, None)
-    if first is None:
+    first_entry = next(values, None)
+    if first_entry is None:
         reason = "has no entries to convert: check the name of SOURCE"
         if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
@@ -108,16 +119,16 @@ def _convert_values(
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
-        with _open_table(arguments) if write is None else write(target, settings) as write_array:
+        with _open_table(arguments) if opener is None else opener(target, settings) as write_array:
 
             def check_and_write(key: str, value: Any) -> None:
                 if is_array:
                     _check_array(value, arguments.source, key)
-                if write is not None:
+                if opener is not None:
                     _add_key(key, keys, arguments.source)
                 write_array(key, value)
 
-            for key, value in show_progress(chain([first], values), arguments.source):
+            for key, value in show_progress(chain([first_entry], values), arguments.source):
                 error = value if isinstance(value, ArkError) else _try_to_write(check_and_write, key, value)
                 if error is None:
                     converted_count += 1
@@ -172,12 +183,8 @@ def _check_array(value: Any, source: str, key: str) -> None:
     """Raise FormatError unless the value is an array of numbers. ``source`` is the file that the error names."""
     if not isinstance(value, np.ndarray):
         advice = "use wav-copy" if hasattr(value, "duration") else "keep the entry in a Kaldi table such as ark,t:FILE"
-        raise FormatError(
-            f"is not an array: {describe_kind(value)} cannot be converted, because ark convert converts only numbers; "
-            f"{advice}",
-            file=source,
-            key=key,
-        )
+        problem = f"{describe_kind(value)} cannot be converted, because ark convert converts only numbers"
+        raise FormatError(f"is not an array: {problem}; {advice}", file=source, key=key)
     if value.dtype.kind not in "biufc":
         message = f"is an array of {value.dtype}, not of numbers: remove the entry from the source"
         raise FormatError(message, file=source, key=key)
@@ -195,7 +202,7 @@ def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
         raise FormatError(f"has the number {name}, which no reader of text accepts: {advice}", key=key)
 
 
-def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+def _read_table(arguments: argparse.Namespace) -> Values:
     """Yield the keys and values of a table: arrays, other objects, or the errors of unreadable entries.
 
     For a file with a single model, the names and arrays of the model are yielded instead. Raise FormatError if a model
@@ -203,18 +210,19 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
-        if entry.single and hasattr(value, "arrays"):
+        if entry.is_single and hasattr(value, "arrays"):
             try:
                 yield from value.arrays().items()
             except FormatError as error:
                 error.file = entry.where
                 raise
         else:
-            numbers = None if hasattr(value, "duration") else entry.numbers
-            if entry.single and numbers is not None:
+            is_audio = hasattr(value, "duration")  # Audio is not converted to numbers, but refused by the caller.
+            numbers = None if is_audio else entry.numbers
+            if entry.is_single and numbers is not None:
                 advice = "load it in Python with io_ark.load, or write it to a table"
                 raise FormatError(f"is a single object without a key: {advice}", file=entry.where)
-            yield entry.key, value if entry.error is not None or numbers is None else numbers
+            yield entry.key, value if numbers is None else numbers
 
 
 def _make_wspecifier(name: str) -> str:
@@ -232,7 +240,8 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
     """Yield a function that writes an entry. The function opens the table for the first entry that the table can store.
 
     An archive and its script file are emptied when they are opened, so they are not opened if every entry fails.
-    The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.
+    The script file of a target ``scp:FILE`` is only read, and is opened before the first entry, so that its errors end
+    the conversion. The function raises FormatError for an entry that the table cannot store.
     """
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
@@ -241,8 +250,8 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[WriteArray]:
     with contextlib.ExitStack() as stack:
 
         def open_writer() -> io_ark.Writer[Any]:
-            opened = io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network)
-            return stack.enter_context(opened)
+            table_writer = io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network)
+            return stack.enter_context(table_writer)
 
         trial = stack.enter_context(io_ark.writer(f"ark,{options}:{os.devnull}", compress=compress))
         writer = open_writer() if table.kind == "scp" else None

@@ -22,7 +22,7 @@ KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark conv
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
-    """Iterate over the keys and arrays of a CSV file in the format of :func:`write_csv`.
+    """Iterate over the keys and arrays of a CSV file in the format of :func:`open_csv_writer`.
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
     does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
@@ -44,7 +44,8 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
         lines = csv.reader(file, strict=True)
         header = next(lines, [])
         has_frames = header[1:2] == [FRAME]
-        if header[:1] != [KEY] or len(header) == 1 + has_frames:
+        value_names = header[2:] if has_frames else header[1:]
+        if header[:1] != [KEY] or not value_names:
             raise FormatError(f"must begin with a line of column names, such as '{KEY},{FRAME},0,1' (matrices) or "
                               f"'{KEY},0,1' (vectors): add or correct this line", file=str(path))  # fmt: skip
         has_floats = has_frames or any(_FLOATS.intersection("".join(row[1:])) for row in lines)
@@ -56,7 +57,7 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
                 for row in rows:
                     numbers = _parse_numbers([row[1:]], float if has_floats else int, path, key)
                     if not isinstance(numbers, ArkError):
-                        numbers = numbers.reshape(()) if header[1:] == [VALUE] else numbers[0]
+                        numbers = numbers.reshape(()) if value_names == [VALUE] else numbers[0]
                     yield key, numbers
                 continue
             frames = list(rows)
@@ -97,11 +98,8 @@ def _parse_numbers(
     except (ValueError, OverflowError):
         invalid = next(value for value in chain(*rows) if not _is_number(value, number_type))
         type_name = "a 64-bit integer" if number_type is int else "a 64-bit float without loss of digits"
-        return FormatError(
-            f"the value {invalid[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
-            file=str(path),
-            key=key,
-        )
+        problem = f"the value {invalid[:40]!r} is not a number, or does not fit into {type_name}"
+        return FormatError(f"{problem}: correct the value", file=str(path), key=key)
     with np.errstate(over="ignore"):
         narrow_numbers = numbers.astype(np.int32 if number_type is int else np.float32)
     # 32 bits suffice if the shortest text of their value is the number in the file. A comparison of the values would
@@ -124,8 +122,8 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
 
 
 @contextlib.contextmanager
-def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
-    """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the lines of an array.
+def open_csv_writer(path: Path) -> Iterator[Callable[[str, Array], None]]:
+    """Open a CSV file for writing, and yield a function ``write_array(key, array)`` that appends the rows of an array.
 
     The first array determines the columns, and whether the file has matrices, vectors or numbers. The function raises
     FormatError if an array cannot be stored as CSV, or if its columns differ from the columns of the first array.

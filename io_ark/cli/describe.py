@@ -42,12 +42,12 @@ def describe_value(value: Any) -> str:
 
 
 def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines, each indented by ``indent``, that describe the fields of a model or the items of a dictionary."""
+    """Yield lines, indented by ``indent``, with the fields and ``config`` of a model, or the items of a dictionary."""
     items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
     for name, item in items:
         if isinstance(item, np.ndarray):
-            span = f", {item.min():.6g} to {item.max():.6g}" if item.size else ""
-            yield f"{indent}{name}: {item.dtype} {' x '.join(map(str, item.shape))}{span}"
+            value_range = f", {item.min():.6g} to {item.max():.6g}" if item.size else ""
+            yield f"{indent}{name}: {item.dtype} {' x '.join(map(str, item.shape))}{value_range}"
         elif is_dataclass(item):
             has_own_repr = not getattr(item, "__dataclass_params__").repr  # noqa: B009 (not known to mypy)
             yield f"{indent}{name}: {item if has_own_repr else type(item).__name__}"
@@ -96,8 +96,8 @@ def print_json(value: Any) -> None:
 def convert_to_json(value: Any) -> Any:
     """Convert a value to types that JSON can represent.
 
-    NaN, infinities and values of unknown types become strings. Bytes become the string "N bytes", where N is the number
-    of bytes.
+    Arrays become lists, and audio and dataclasses become dictionaries. NaN, infinities and values of unknown types
+    become strings, and bytes become a string with their number, such as "3 bytes".
     """
     if isinstance(value, Wave):
         return {"sample_frequency": value.sample_frequency, "samples": value.samples.tolist()}

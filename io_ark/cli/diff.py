@@ -20,6 +20,7 @@ from io_ark.errors import SpecifierError
 from io_ark.specifier import parse_rxfilename
 from io_ark.text import escape, format_count
 
+Array = np.ndarray[Any, Any]
 Pair = tuple[str, StoredEntry | None, StoredEntry | None]
 MAX_SHOWN = 100  # Largest number of differing keys that are printed. --json prints all keys.
 
@@ -74,10 +75,8 @@ def diff(arguments: argparse.Namespace) -> int:
     """
     names = arguments.first, arguments.second
     if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
-        raise SpecifierError(
-            "is named twice, but only one table can be read from it: use a file for the other table",
-            file="standard input",
-        )
+        problem = "is named twice, but only one table can be read from it"
+        raise SpecifierError(f"{problem}: use a file for the other table", file="standard input")
     first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
     comparison = _compare_tables(first, second, arguments.tolerance, arguments.worst)
     if arguments.json:
@@ -105,23 +104,24 @@ def _compare_tables(
     """Compare the entries of two tables.
 
     A difference of at most ``tolerance`` is only counted. A larger difference is listed, with up to ``max_frames``
-    frames.
+    frames. Keys that only one of the tables has are listed as well.
     """
     comparison = Comparison()
-    for key, one, other in pair_entries(first, second):
-        if one is None or other is None:
-            entry = one or other
+    only_in_first, only_in_second = comparison.unpaired
+    for key, first_entry, second_entry in pair_entries(first, second):
+        if first_entry is None or second_entry is None:
+            entry = first_entry or second_entry
             assert entry is not None
             if entry.error is not None:
                 comparison.unreadable.append(str(entry.error))
             if not entry.is_without_key:
-                comparison.unpaired[1 if one is None else 0].append(key)
+                (only_in_second if first_entry is None else only_in_first).append(key)
             continue
         comparison.compared_count += 1
-        if error := one.error or other.error:
+        if error := first_entry.error or second_entry.error:
             difference = _make_infinite_difference(key, f"unreadable: {error}")
         else:
-            difference = compare_objects(key, one.value, other.value, max_frames)
+            difference = compare_objects(key, first_entry.value, second_entry.value, max_frames)
         if not difference.reason:
             comparison.largest = max(comparison.largest, difference, key=attrgetter("largest"))
         if difference.exceeds(tolerance):
@@ -142,7 +142,8 @@ def _print_differences(comparison: Comparison, names: tuple[str, str]) -> None:
     unreadable, differing = comparison.unreadable, comparison.differing
     lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
     lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
-    print(*lines, sep="\n", end="\n" * bool(lines))
+    if lines:
+        print(*lines, sep="\n")
     if remaining := len(unreadable) + len(differing) - len(lines):
         print(f"... and {remaining} more")
 
@@ -176,76 +177,75 @@ def _format_difference(difference: Difference) -> str:
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
     """Yield each key of two tables, with the entry of the first and of the second table, or None for a missing entry.
 
-    Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
+    The tables are read once, alternately. An entry stays in memory until the key occurs in the other table, so
     tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key
     have no partners.
     """
-    # For each table, the entries that have no partner yet, by key.
-    waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
-    for row in zip_longest(first, second):
-        for side, entry in enumerate(row):
+    # Entries of the first and of the second table that have no partner yet, by key.
+    waiting_first, waiting_second = dict[str, list[StoredEntry]](), dict[str, list[StoredEntry]]()
+    for first_entry, second_entry in zip_longest(first, second):
+        for entry, own_waiting, other_waiting in (
+            (first_entry, waiting_first, waiting_second),
+            (second_entry, waiting_second, waiting_first),
+        ):
             if entry is None:
                 continue
-            if entry.is_without_key:
-                yield (entry.key, None, entry) if side else (entry.key, entry, None)
-                continue
-            partners = waiting[1 - side].pop(entry.key, [])
-            if partners[1:]:
-                waiting[1 - side][entry.key] = partners[1:]
-            if not partners:
-                waiting[side].setdefault(entry.key, []).append(entry)
-            elif side:
-                yield entry.key, partners[0], entry
-            else:
-                yield entry.key, entry, partners[0]
-    yield from ((key, entry, None) for key, entries in waiting[0].items() for entry in entries)
-    yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
+            partner = None
+            if not entry.is_without_key:
+                if entry.key not in other_waiting:
+                    own_waiting.setdefault(entry.key, []).append(entry)
+                    continue
+                partner, *remaining = other_waiting.pop(entry.key)
+                if remaining:
+                    other_waiting[entry.key] = remaining
+            yield (entry.key, entry, partner) if own_waiting is waiting_first else (entry.key, partner, entry)
+    yield from ((key, entry, None) for key, entries in waiting_first.items() for entry in entries)
+    yield from ((key, None, entry) for key, entries in waiting_second.items() for entry in entries)
 
 
-def compare_objects(key: str, one: Any, other: Any, max_frames: int = 3) -> Difference:
-    """Compare two objects with the same key. The difference is infinite if shapes, sampling rates or strings differ.
+def compare_objects(key: str, first: Any, second: Any, max_frames: int = 3) -> Difference:
+    """Compare two objects with the same key. The difference is infinite if types, shapes, rates or strings differ.
 
     The result lists the frames with the largest differences, at most ``max_frames``.
     """
-    kinds = describe_kind(one), describe_kind(other)
-    if isinstance(one, Wave) and isinstance(other, Wave):
-        if one.sample_frequency != other.sample_frequency:
+    kinds = describe_kind(first), describe_kind(second)
+    if isinstance(first, Wave) and isinstance(second, Wave):
+        if first.sample_frequency != second.sample_frequency:
             return _make_infinite_difference(key, f"{kinds[0]} and {kinds[1]}")
-        one, other = one.samples.T, other.samples.T  # One row for each sampling time, which counts as a frame.
-    first, second = StoredEntry(key, "", "", one), StoredEntry(key, "", "", other)
-    numbers, other_numbers = first.numbers, second.numbers
+        first, second = first.samples.T, second.samples.T  # A row for each sampling time, which counts as a frame.
+    first_entry, second_entry = StoredEntry(key, "", "", first), StoredEntry(key, "", "", second)
+    numbers, other_numbers = first_entry.numbers, second_entry.numbers
     if numbers is None or other_numbers is None:
-        return _compare_parts(key, one, other, max_frames)
+        return _compare_parts(key, first, second, max_frames)
     if numbers.shape != other_numbers.shape:
-        return _make_infinite_difference(key, f"shape {format_shape(first)} and {format_shape(second)}")
+        return _make_infinite_difference(key, f"shape {format_shape(first_entry)} and {format_shape(second_entry)}")
     return _compare_numbers(key, numbers.astype(np.float64), other_numbers.astype(np.float64), max_frames)
 
 
-def _compare_parts(key: str, one: Any, other: Any, max_frames: int) -> Difference:
+def _compare_parts(key: str, first: Any, second: Any, max_frames: int) -> Difference:
     """Compare two models, training examples or lists part by part.
 
     Arrays and floats are compared by their numbers, and all other parts for equality. The result is the difference of
     the part with the largest difference, or an infinite difference if two parts cannot be compared or are not equal.
     """
-    if type(one) is not type(other):
-        return _make_infinite_difference(key, f"{_format_value(one)} and {_format_value(other)}")
+    if type(first) is not type(second):
+        return _make_infinite_difference(key, f"{_format_value(first)} and {_format_value(second)}")
     largest_difference = Difference(key)
-    for part, other_part in zip_longest(_iterate_parts(one), _iterate_parts(other)):
-        name, value = part or other_part
-        name = name.removeprefix(".")
-        if part is None or other_part is None or other_part[0] != part[0]:
+    for part, other_part in zip_longest(_iterate_parts(first), _iterate_parts(second)):
+        (full_name, value), (other_full_name, other_value) = part or other_part, other_part or part
+        name = full_name.removeprefix(".")
+        if part is None or other_part is None or full_name != other_full_name:
             return _make_infinite_difference(key, f"{name} is a part of only one of the objects")
-        other_value = other_part[1]
-        first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", other_value).numbers
-        if first is None or second is None or isinstance(value, int):
+        numbers, other_numbers = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", other_value).numbers
+        if numbers is None or other_numbers is None or isinstance(value, int):
             if type(value) is not type(other_value) or value != other_value:
-                prefix = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
-                pair = (value, other_value) if prefix else (one, other)
-                return _make_infinite_difference(key, f"{prefix}{_format_value(pair[0])} and {_format_value(pair[1])}")
-        elif first.shape != second.shape:
-            return _make_infinite_difference(key, f"{name}: shape {first.shape} and {second.shape}")
+                prefix = f"{name}: " if is_dataclass(first) or hasattr(first, "_fields") else ""
+                texts = map(_format_value, (value, other_value) if prefix else (first, second))
+                return _make_infinite_difference(key, prefix + " and ".join(texts))
+        elif numbers.shape != other_numbers.shape:
+            return _make_infinite_difference(key, f"{name}: shape {numbers.shape} and {other_numbers.shape}")
         else:
-            difference = _compare_numbers(key, first.astype(np.float64), second.astype(np.float64), max_frames)
+            difference = _compare_numbers(key, numbers.astype(np.float64), other_numbers.astype(np.float64), max_frames)
             largest_difference = max(largest_difference, replace(difference, part=name), key=attrgetter("largest"))
     return largest_difference
 
@@ -284,16 +284,16 @@ def _format_value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], max_frames: int) -> Difference:
+def _compare_numbers(key: str, first: Array, second: Array, max_frames: int) -> Difference:
     """Compare two float64 arrays of one shape. NaN equals NaN, and differs infinitely from a number.
 
     For matrices, the result lists the differing rows with the largest differences, at most ``max_frames``.
     """
-    if not one.size:
+    if not first.size:
         return Difference(key)
     with np.errstate(invalid="ignore"):
-        differences = np.abs(one - other)
-    is_equal = (one == other) | (np.isnan(one) & np.isnan(other))
+        differences = np.abs(first - second)
+    is_equal = (first == second) | (np.isnan(first) & np.isnan(second))
     differences = np.where(is_equal, 0.0, np.where(np.isnan(differences), np.inf, differences))
     index = tuple(int(axis) for axis in np.unravel_index(int(differences.argmax()), differences.shape))
     finite = differences[np.isfinite(differences)]

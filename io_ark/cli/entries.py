@@ -53,12 +53,12 @@ class StoredEntry:
     stored: str  # Description of the storage format.
     value: Any = None  # The object, or its kind and shape (see InfoCodec). None if the object is unreadable.
     error: ArkError | None = None  # Error of an unreadable object.
-    single: bool = False  # True if the file is a single object and not a table.
+    is_single: bool = False  # True if the file is a single object and not a table.
 
     @property
     def is_without_key(self) -> bool:
         """True for a line of a script file without a key or rxfilename, and for an unreadable key of an archive."""
-        return not self.key and self.error is not None and not self.single
+        return not self.key and self.error is not None and not self.is_single
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,25 +87,25 @@ def parse_table(name: str) -> Rspecifier:
 def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[StoredEntry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. With
+    An unreadable entry of an archive is the last entry, because the offset of the next object is unknown. With
     ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
     Raise ArkError if the table cannot be opened, or if the command that prints it fails.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
-            yield from _iterate_archive(opened.source, info_only)
+            yield from _iterate_archive(opened.source, info_only=info_only)
         else:
-            yield from _iterate_script(_iterate_lines(opened.source), access, info_only)
+            yield from _iterate_script(_iterate_lines(opened.source), access, info_only=info_only)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}, so entries may be missing", file=table.rxfilename)
 
 
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
-    """Return the entry of ``key`` in the table ``name``. Raise MissingKeyError if the table does not have the key.
+    """Return the first entry with ``key`` in the table ``name``. Raise MissingKeyError if the table lacks the key.
 
     An archive is read up to the entry. If the table is a script file, only the object of the key is read. Raise
-    ArkError if the table or the entry cannot be read.
+    ArkError if the entry cannot be read, or if the key is missing and a part of the table cannot be read.
     """
     table = parse_table(name)
     errors: list[ArkError] = []
@@ -125,11 +125,14 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
             for line in lines:
                 if isinstance(line, ArkError):
                     errors.append(line)
-                elif line[0] == key:
+                    continue
+                line_key, _location = line
+                if line_key == key:
                     yield line
 
         with open_input(table.rxfilename, access=access) as opened:
-            entry = next(_iterate_script(select_lines(_iterate_lines(opened.source)), access, False), None)
+            lines = select_lines(_iterate_lines(opened.source))
+            entry = next(_iterate_script(lines, access, info_only=False), None)
     if entry is None:
         if errors:  # An invalid line, or the rest of a damaged archive, may have the key.
             raise errors[0]
@@ -139,7 +142,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
     return entry
 
 
-def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
+def _iterate_archive(source: Source, *, info_only: bool) -> Iterator[StoredEntry]:
     """Yield the entries of an archive, or the single object of a file.
 
     An unreadable entry is yielded with its error, and is the last entry. If ``info_only`` is true, only kinds and
@@ -152,9 +155,9 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield StoredEntry("", source.name, recorder.stored, error=error, single=True)
+            yield StoredEntry("", source.name, recorder.stored, error=error, is_single=True)
         else:
-            yield StoredEntry("", source.name, recorder.stored, value, single=True)
+            yield StoredEntry("", source.name, recorder.stored, value, is_single=True)
         return
     key = read_key(source)
     while key is not None:
@@ -182,9 +185,12 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 
 
 def _iterate_script(
-    lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
+    lines: Iterable[tuple[str, str] | ArkError], access: Access, *, info_only: bool
 ) -> Iterator[StoredEntry]:
-    """Yield the entry of each line of a script file, with an error if the line is invalid or the object unreadable."""
+    """Yield the entry of each line of a script file, with an error if the line is invalid or the object is unreadable.
+
+    If ``info_only`` is true, only the kinds and shapes of the objects are read.
+    """
     recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

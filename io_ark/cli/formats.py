@@ -28,7 +28,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.cli.csv_files import read_csv, write_csv
+from io_ark.cli.csv_files import open_csv_writer, read_csv
 from io_ark.cli.lhotse_arrays import (
     check_storage,
     lock_folder,
@@ -58,8 +58,8 @@ from io_ark.streams.unfinished import (
 Array = npt.NDArray[Any]
 # Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
-_ENTRY_NAMES = ("dtype", "shape", "data_offsets")  # Fields of an array in the header of a safetensors file.
 SAFETENSORS |= {"BOOL": "?", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
+_ENTRY_NAMES = ("dtype", "shape", "data_offsets")  # Fields of an array in the header of a safetensors file.
 _COMPRESSORS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 # Endings of formats that `ark convert` cannot write. A target with such a name is refused, since the user would not
 # expect a Kaldi archive.
@@ -88,7 +88,7 @@ class Settings:
     sample_frequency: int = 16000
 
 
-Write = Callable[[Path, Settings], AbstractContextManager[WriteArray]]
+OpenWriter = Callable[[Path, Settings], AbstractContextManager[WriteArray]]
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class Format:
         endings: endings of the names of files in the format, such as ".npz".
         read: function that iterates over the keys and arrays of a file. It yields the error of an unreadable array if
             the file has further arrays, and raises other errors.
-        write: context manager that creates a file and yields a function ``write_array(key, array)``.
+        open_writer: context manager that creates a file and yields a function ``write_array(key, array)``.
     """
 
     about: str
     endings: tuple[str, ...]
     read: Callable[[Path], Entries]
-    write: Write
+    open_writer: OpenWriter
 
-    def entries(self, path: Path) -> Entries:
+    def iterate_entries(self, path: Path) -> Entries:
         """Iterate over the keys and arrays (or errors) of a file. Raise FormatError for an error of a library."""
         arrays = self.read(path)
         while (entry := _call_library(lambda: next(arrays, None), path)) is not None:
@@ -125,10 +125,8 @@ def find_format(name: str, format_name: str) -> Format | None:
         return None
     if format_name:
         if format_name not in FORMATS:
-            raise SpecifierError(
-                f"the format {format_name!r} is unknown: choose from ark, {', '.join(FORMATS)}, or nemo for --to",
-                file=name,
-            )
+            advice = f"choose from ark, {', '.join(FORMATS)}, or nemo for --to"
+            raise SpecifierError(f"the format {format_name!r} is unknown: {advice}", file=name)
         return FORMATS[format_name]
     lower = name.lower()
     if lower.endswith(".npy"):
@@ -154,7 +152,7 @@ def is_manifest(name: str, format_name: str) -> bool:
 
 
 def _names_table(name: str) -> bool:
-    """Return True for an rspecifier, a wspecifier or a command that data is written to."""
+    """Return True for an rspecifier, a wspecifier, or a command that reads data (``| COMMAND``)."""
     return name.startswith("|") or is_table_rspecifier(name) or is_table_wspecifier(name)
 
 
@@ -164,7 +162,7 @@ def encode_file_name(key: str) -> str:
 
 
 def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") -> Array | ArkError:
-    """Return the result of ``read`` as an array, or its exception as an ArkError that names ``key``."""
+    """Return the array that ``read`` reads from ``path``, or if it cannot be read, an ArkError that names ``key``."""
     try:
         return np.asarray(_call_library(read, path))
     except ArkError as error:
@@ -182,8 +180,8 @@ def _read_npy(folder: Path) -> Entries:
 
 
 @contextlib.contextmanager
-def _write_npy(folder: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a folder with a .npy file for each array. Raise FormatError if an old folder has other files."""
+def _open_npy_writer(folder: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a folder for writing a .npy file for each array. Raise FormatError if an old folder has other files."""
     _remove_unfinished(folder)
     try:
         with replace_folder(folder) as temporary:
@@ -208,27 +206,27 @@ def _read_npz(path: Path) -> Entries:
             yield member.filename.removesuffix(".npy"), array
 
 
-def write_atomically(write: Write) -> Write:
-    """Decorate a writer to use a temporary name until the file is complete, except for devices like ``/dev/stdout``."""
+def use_temporary_name(open_writer: OpenWriter) -> OpenWriter:
+    """Decorate ``open_writer`` to use a temporary name until the file is complete, except for devices."""
 
     @contextlib.contextmanager
-    def write_temporary_file(path: Path, settings: Settings) -> Iterator[WriteArray]:
+    def open_temporary_writer(path: Path, settings: Settings) -> Iterator[WriteArray]:
         if not is_replaceable(path):  # A device such as /dev/stdout must be written directly.
-            with write(path, settings) as write_array:
+            with open_writer(path, settings) as write_array:
                 yield write_array
             return
         _refuse_folder(path)
         _remove_unfinished(path)
         unfinished = choose_temporary_name(path)
         try:
-            with write(unfinished, settings) as write_array:
+            with open_writer(unfinished, settings) as write_array:
                 yield write_array
             synchronize(unfinished)
             put_in_place(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
 
-    return write_temporary_file
+    return open_temporary_writer
 
 
 def _refuse_folder(path: Path) -> None:
@@ -237,16 +235,16 @@ def _refuse_folder(path: Path) -> None:
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Remove the files that killed conversions left beside a target, and print the number of files."""
+    """Remove the files and folders that killed conversions left beside a target. Print their number unless it is 0."""
     if count := remove_unfinished(path):
         names = "name" if count == 1 else "names"
         print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def _write_npz(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a .npz file without compression."""
+def _open_npz_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a .npz file for writing without compression."""
     # Open the file here: ZipFile would open a FIFO twice, but the reader of a FIFO ends when it is first closed.
     with contextlib.ExitStack() as stack:
         target: Any = stack.enter_context(path.open("wb"))
@@ -275,10 +273,10 @@ def _read_tar(path: Path) -> Entries:
                 yield key, _read_or_return_error(functools.partial(read_npy, data, member.size, label), path)
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def _write_tar(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a .npy file for each array to a tar file in the layout of WebDataset."""
+def _open_tar_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a tar file in the layout of WebDataset for writing a .npy file for each array."""
     with path.open("wb") as target, tarfile.open(fileobj=target, mode="w|") as archive:  # "w|" can write to a pipe.
 
         def write_array(key: str, array: Array) -> None:
@@ -336,10 +334,10 @@ def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
         raise FormatError(text, file=str(path)) from None
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def _write_safetensors(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a safetensors file. A temporary file collects the arrays, because the header precedes them in the file."""
+def _open_safetensors_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a safetensors file for writing. A temporary file collects the arrays, because the header precedes them."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
     # Use the folder of the target, which has room for the arrays, unless the target is a device in /dev.
@@ -392,10 +390,10 @@ def _read_hdf5(path: Path) -> Entries:
             yield unquote(name), _read_or_return_error(functools.partial(item.__getitem__, ()), path, name)
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def _write_hdf5(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write an HDF5 dataset for each array. An error in writing the file is raised after HDF5 has returned."""
+def _open_hdf5_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open an HDF5 file for writing a dataset for each array. Write errors are raised after HDF5 has returned."""
     h5py = import_extra("h5py", "HDF5 files")
 
     def write_array(key: str, array: Array) -> None:
@@ -416,7 +414,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[WriteArray]:
 
 
 class _FileForHdf5(io.FileIO):
-    """File that ignores writes after an error, because HDF5 may crash if it cannot close a file."""
+    """File that ignores writes after the first error, because HDF5 may crash if it cannot close a file."""
 
     error: OSError | None = None
 
@@ -438,7 +436,7 @@ class _FileForHdf5(io.FileIO):
             return 0
 
     def raise_error(self) -> None:
-        """Raise the error of an earlier write, if there was an error."""
+        """Raise the first error of a write, if there was an error."""
         if self.error is not None:
             raise self.error
 
@@ -494,18 +492,19 @@ def _check_columns(schema: Any, path: Path) -> None:
                           file=str(path))  # fmt: skip
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a Parquet file with a row for each array. All arrays must have one type, because they share a column."""
+def _open_parquet_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a Parquet file for writing a row for each array. All arrays share a column, so they must have one type."""
     arrow = import_extra("pyarrow", "Parquet files")
     parquet = import_extra("pyarrow.parquet", "Parquet files")
-    pending: list[tuple[str, Array]] = []
-    writers: list[Any] = []
+    pending: list[tuple[str, Array]] = []  # Arrays of the next row group.
+    writers: list[Any] = []  # The writer of the file, when the file has been created.
+    dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
     def write_pending() -> None:
         """Write the pending arrays as a row group. Create the file with the first row group, which may be empty."""
-        number_type = arrow.from_numpy_dtype(pending[0][1].dtype) if pending else arrow.float32()
+        number_type = arrow.from_numpy_dtype(dtypes[0]) if dtypes else arrow.float32()
         schema = arrow.schema(
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(number_type))]
         )
@@ -520,8 +519,6 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
             columns = [[key for key, _ in pending], [list(array.shape) for _, array in pending], values]
             writers[0].write_table(arrow.table(columns, schema=schema))
             pending.clear()
-
-    dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
     def write_array(key: str, array: Array) -> None:
         """Add an array to the pending arrays, and write them when the row group is full."""
@@ -544,11 +541,11 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[WriteArray]:
                 writer.close()
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def _write_csv(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Write a CSV file (see :func:`write_csv`)."""
-    with write_csv(path) as write_array:
+def _open_csv_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a CSV file for writing (see :func:`open_csv_writer`)."""
+    with open_csv_writer(path) as write_array:
         yield write_array
 
 
@@ -609,8 +606,12 @@ def _check_storage_path(features: Any, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
-    """Write a lhotse manifest and the folder of its arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
+def _open_lhotse_writer(path: Path, settings: Settings) -> Iterator[WriteArray]:
+    """Open a lhotse manifest and the folder of its arrays for writing (see :mod:`io_ark.cli.lhotse_arrays`).
+
+    When the ``with`` block ends, the new manifest replaces the old manifest. Raise SpecifierError or OpenError if the
+    manifest or the folder cannot have this name. Arrays that are not matrices raise FormatError.
+    """
     lhotse = _import_lhotse(path)
     array_writer = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(f"{path.name}_storage")
@@ -665,7 +666,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[WriteArray]:
 
 @contextlib.contextmanager
 def _open_foreign(open_file: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Yield the file that ``open_file`` of another library opens. Convert its errors (see :func:`_call_library`)."""
+    """Yield the file that another library opens with ``open_file``. For errors, see :func:`_call_library`."""
     with _call_library(open_file, path) as file:
         yield file
 
@@ -683,12 +684,14 @@ def _call_library(function: Callable[[], Any], path: Path) -> Any:
 
 
 FORMATS = {
-    "npz": Format("NumPy: one file", (".npz",), _read_npz, _write_npz),
-    "npy": Format("NumPy: a folder with a file for each key", ("/",), _read_npy, _write_npy),
-    "hdf5": Format("HDF5 (h5py): a dataset for each key", (".h5", ".hdf5"), _read_hdf5, _write_hdf5),
-    "parquet": Format("Parquet (pyarrow): columns key, shape, values", (".parquet",), _read_parquet, _write_parquet),
-    "csv": Format("CSV: a row for each frame or vector", (".csv",), read_csv, _write_csv),
-    "safetensors": Format("safetensors", (".safetensors",), _read_safetensors, _write_safetensors),
-    "tar": Format("WebDataset: a tar file of key.npy", (".tar",), _read_tar, _write_tar),
-    "lhotse": Format("lhotse: a manifest of features", (".jsonl", ".jsonl.gz"), _read_lhotse, _write_lhotse),
+    "npz": Format("NumPy: one file", (".npz",), _read_npz, _open_npz_writer),
+    "npy": Format("NumPy: a folder with a file for each key", ("/",), _read_npy, _open_npy_writer),
+    "hdf5": Format("HDF5 (h5py): a dataset for each key", (".h5", ".hdf5"), _read_hdf5, _open_hdf5_writer),
+    "parquet": Format(
+        "Parquet (pyarrow): columns key, shape, values", (".parquet",), _read_parquet, _open_parquet_writer
+    ),
+    "csv": Format("CSV: a row for each frame or vector", (".csv",), read_csv, _open_csv_writer),
+    "safetensors": Format("safetensors", (".safetensors",), _read_safetensors, _open_safetensors_writer),
+    "tar": Format("WebDataset: a tar file of key.npy", (".tar",), _read_tar, _open_tar_writer),
+    "lhotse": Format("lhotse: a manifest of features", (".jsonl", ".jsonl.gz"), _read_lhotse, _open_lhotse_writer),
 }

@@ -102,7 +102,7 @@ def move_arrays(source: Path, storage: Path) -> None:
 
 
 def check_storage(storage: Path) -> None:
-    """Raise :class:`OpenError` if the name of a folder for arrays belongs to a link or to a file."""
+    """Raise :class:`OpenError` if ``storage``, the name of a folder for arrays, belongs to a link or to a file."""
     if storage.is_symlink():
         raise OpenError("is a link, but the arrays need a folder with this name: rename the link", file=str(storage))
     if storage.exists() and not storage.is_dir():

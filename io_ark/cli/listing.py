@@ -27,7 +27,7 @@ def ls(arguments: argparse.Namespace) -> int:
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """Print the first ``--count`` entries of each table, one per line. Return 1 if one is unreadable, else 0."""
+    """Print a line for each of the first ``--count`` entries of a table. Return 1 if an entry is unreadable, else 0."""
     return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 
@@ -40,9 +40,8 @@ def grep(arguments: argparse.Namespace) -> int:
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
-        raise SpecifierError(
-            f"is not a regular expression: {error}; correct the pattern", file=arguments.pattern
-        ) from None
+        message = f"is not a regular expression: {error}; correct the pattern"
+        raise SpecifierError(message, file=arguments.pattern) from None
     match_count = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
@@ -62,18 +61,18 @@ def grep(arguments: argparse.Namespace) -> int:
 def _print_entries(
     arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]
 ) -> int:
-    """Print the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, and 0 otherwise."""
+    """Print and count the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, else 0."""
     status = 0
     for name in arguments.tables:
         count = 0
         for entry in select(iterate_entries(parse_table(name), get_access(arguments), info_only=True)):
             count += 1  # noqa: SIM113 (`enumerate` would not count an empty table)
-            status |= int(entry.error is not None)
+            status = max(status, int(entry.error is not None))
             if arguments.json:
                 print_json(convert_entry(entry))
             else:
                 print(format_entry(entry))
-            if entry.single and entry.error is None:
+            if entry.is_single and entry.error is None:
                 print(f"{name}: is a single object, not a table: print it with `ark show {name}`", file=sys.stderr)
                 break
         else:
@@ -86,7 +85,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
     Raise SpecifierError if no key was passed, but ``where`` is a table, MissingKeyError if the table does not have the
-    key, and FormatError if the object is invalid, or is nested too deeply for JSON.
+    key, FormatError if the object is invalid, or is nested too deeply for JSON, and ArkError if it cannot be read.
     """
     access = get_access(arguments)
     if arguments.key is None:

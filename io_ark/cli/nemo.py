@@ -12,7 +12,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
-from io_ark.cli.formats import Settings, WriteArray, write_atomically
+from io_ark.cli.formats import Settings, WriteArray, use_temporary_name
 from io_ark.data_dir.directory import DataDir
 from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
@@ -43,7 +43,7 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
 
     For an utterance without a readable recording, with times outside its recording, or without a line in an existing
     file ``text``, yield an error instead of an object. Raise MissingFileError if the directory has no ``wav.scp``, and
-    FormatError if a recording is not a separate file, or a segment has a channel.
+    FormatError if a recording is not a separate file, or a segment has a channel other than 0.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
         problem = "is a file" if os.path.isfile(source) else "has no wav.scp"
@@ -116,12 +116,8 @@ def _resolve_recording(location: str, script: str, key: str) -> str:
     except SpecifierError as error:
         raise FormatError(str(error), file=script, key=key) from None
     if target.kind != "file" or target.offset or is_url(target.path) or location.endswith("]"):
-        raise FormatError(
-            f"{location!r} is not a separate file, but audio_filepath must name a file: write the audio to a file, and "
-            "name the file in wav.scp",
-            file=script,
-            key=key,
-        )
+        problem = f"{location!r} is not a separate file, but audio_filepath must name a file"
+        raise FormatError(f"{problem}: write the audio to a file, and name the file in wav.scp", file=script, key=key)
     return os.path.abspath(target.path)
 
 
@@ -130,8 +126,8 @@ def _measure_audio(
 ) -> Iterator[tuple[float, float | ArkError]]:
     """Yield the duration of each utterance in seconds, and the duration of its recording, or the recording's error.
 
-    Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. A segment with an end does not need the
-    audio, so the duration of a recording that cannot be read is then infinite.
+    Durations of recordings come from ``utt2dur`` (without segments), ``reco2dur`` or the audio. A segment with an end
+    does not need the audio, so the duration of a recording that cannot be read is then infinite, otherwise 0.
     """
     folder, errors = DataFiles(source), dict[bytes, ArkError]()
     names = {encode_key(segment.recording) for segment in utterances}
@@ -143,15 +139,16 @@ def _measure_audio(
             yield 0.0, errors[name]
             continue
         audio_duration = durations.get(name, 0.0 if lacks_end else math.inf)
-        yield (audio_duration if lacks_end else min(segment.end, audio_duration)) - segment.start, audio_duration
+        end = audio_duration if lacks_end else min(segment.end, audio_duration)
+        yield end - segment.start, audio_duration
 
 
-@write_atomically
+@use_temporary_name
 @contextlib.contextmanager
-def write_manifest(path: Path, _: Settings) -> Iterator[WriteArray]:
-    """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends a line of JSON.
+def open_manifest_writer(path: Path, _: Settings) -> Iterator[WriteArray]:
+    """Open a manifest for writing, and yield a function ``write_item(key, item)`` that appends the item as JSON.
 
-    The function raises a FormatError that names the key if an item has a string that is not valid UTF-8.
+    The function raises FormatError if a string has surrogates, which stand for bytes that are not UTF-8.
     """
     with path.open("wb") as file:
 

@@ -30,19 +30,20 @@ class Statistics:
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
     def add_entry(self, entry: StoredEntry) -> None:
-        """Count an entry. Unless it is unreadable, add its storage, length, duration and numbers to the statistics."""
+        """Count an entry. If the entry is readable, add its storage, length, duration and numbers to the statistics."""
         if entry.error is not None:
             self.unreadable_count += 1
             return
         self.entry_count += 1
         self.storage_counts[entry.stored] += 1
+        is_audio = hasattr(entry.value, "duration")  # Audio has the shape (channels, samples).
         if entry.shape:
-            self.lengths.append(entry.shape[-1] if hasattr(entry.value, "duration") else entry.shape[0])
+            self.lengths.append(entry.shape[-1] if is_audio else entry.shape[0])
         self.seconds += getattr(entry.value, "duration", 0.0)
         numbers = entry.numbers
         if numbers is None or not numbers.size:
             return
-        rows = numbers.T if hasattr(entry.value, "duration") else numbers
+        rows = numbers.T if is_audio else numbers
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add_rows(rows)
 
@@ -71,7 +72,7 @@ class Statistics:
 
 
 class Moments:
-    """Statistics of the finite values of each of ``column_count`` columns, and counts of NaN and infinities."""
+    """Statistics of the finite values in each of ``column_count`` columns, and the numbers of NaN and infinities."""
 
     def __init__(self, column_count: int) -> None:
         self.count = np.zeros(column_count)  # Number of finite values in each column.
@@ -83,7 +84,7 @@ class Moments:
         self.maximum = np.full(column_count, -np.inf)
 
     def add_rows(self, rows: np.ndarray[Any, Any]) -> None:
-        """Update the moments with an array (rows, columns), by the formula of Chan, Golub and LeVeque (1979)."""
+        """Add the values of an array (rows, columns) to the moments (Chan, Golub and LeVeque, 1979)."""
         values = rows.astype(np.float64)
         is_finite = np.isfinite(values)
         count = is_finite.sum(axis=0)
@@ -101,7 +102,7 @@ class Moments:
 
     @property
     def column_statistics(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """Mean, standard deviation, minimum and maximum, (columns,) each. NaN for columns without finite values."""
+        """Mean, deviation, minimum and maximum, four arrays (columns,), with NaN for columns without finite values."""
         standard_deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
         values = self.mean, standard_deviation, self.minimum, self.maximum
         return tuple(np.where(self.count > 0, value, np.nan) for value in values)
@@ -129,7 +130,7 @@ def stat(arguments: argparse.Namespace) -> int:
             print_json({"table": name, **result.to_json_object()})
         else:
             _print_statistics(name, result)
-        status |= int(result.unreadable_count > 0)
+        status = max(status, int(result.unreadable_count > 0))
     return status
 
 
@@ -143,10 +144,8 @@ def _print_statistics(name: str, statistics: Statistics) -> None:
         print(f"  audio: {statistics.seconds:.2f} s ({statistics.seconds / 3600:.2f} h)")
     if statistics.lengths:
         lengths = np.array(statistics.lengths)
-        print(
-            f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, mean {lengths.mean():.1f}, "
-            f"median {np.median(lengths):.1f}"
-        )
+        averages = f"mean {lengths.mean():.1f}, median {np.median(lengths):.1f}"
+        print(f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, {averages}")
     for columns, moments in sorted(statistics.moments.items()):
         if len(statistics.moments) > 1:
             print(f"  entries with {format_count(columns, 'column')}:")

@@ -70,7 +70,10 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items, and show progress on standard error: lines, or a bar on a terminal if tqdm is installed."""
+    """Yield ``items``, and show on standard error how many were yielded.
+
+    The progress is shown as a bar on a terminal if tqdm is installed, otherwise as a line every 5 seconds.
+    """
     if _is_terminal(sys.stderr):
         try:
             from tqdm import tqdm

@@ -47,15 +47,14 @@ class AudioInput(NamedTuple):
 def parse_audio_entry(entry: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
-    ``entry`` is a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard input. The
+    ``entry`` is the name of a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard input. The
     file name extension determines the format. A file with an unknown extension is read as WAV, unless its first bytes identify
     another format. The input is a ``wav-copy`` command if sox cannot read the format, or would misread the file name.
 
-    Raises:
-        ValueError: neither sox nor wav-copy reads files with this extension, or the file name has a NUL byte.
+    Raise ValueError if neither sox nor wav-copy reads files with this extension, or the file name has a NUL byte.
     """
     if entry[-4:] == b".wav" and entry[:1] != b"-" and not entry.translate(None, _PLAIN_FILE):
-        return AudioInput(b"", entry)
+        return AudioInput(b"", entry)  # The following checks, which are slower, would give the same result.
     if b"\0" in entry:
         raise ValueError("the file name has a NUL byte: correct the line")
     if entry.endswith(b"|"):
@@ -70,12 +69,12 @@ def parse_audio_entry(entry: bytes) -> AudioInput:
         return wav_copy_input
     if extension in _READ_BY_SOX:
         return AudioInput(b"", quote_name(entry), is_wav=False)
-    is_wav = entry.endswith(b".wav") or not _is_other_format(entry)
+    is_wav = entry.endswith(b".wav") or not _has_other_signature(entry)
     return AudioInput(b"", quote_name(entry)) if is_wav else wav_copy_input
 
 
-def _is_other_format(name: bytes) -> bool:
-    """Return True if ``name`` is a regular file whose first bytes identify an audio format other than WAV."""
+def _has_other_signature(name: bytes) -> bool:
+    """Return True if ``name`` is a regular file that begins with the signature of an audio format other than WAV."""
     if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format
@@ -120,10 +119,9 @@ def _unquote_word(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Return the input and the speed factor of a sox command that changes the speed. Return None for any other string.
+    """Split an entry of ``wav.scp`` from :meth:`DataDir.perturb_speed` into the input of the sox command and the speed factor.
 
-    ``rxfilename`` is an entry of ``wav.scp`` from :meth:`DataDir.perturb_speed`. The input is a file name, or a command that
-    ends in ``|``.
+    The input is a file name, or a command that ends in ``|``. Return None if ``rxfilename`` is not such an entry.
 
     >>> from io_ark.data_dir import split_speed
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")

@@ -77,9 +77,9 @@ def subset_directory(
     By default, the chosen utterances are evenly spread. ``spk_list`` and ``utt_list`` may also be sets of names as bytes.
 
     Args:
-        say: prints Kaldi's messages.
         source: path of the directory.
-        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory.
+        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory. If
+            several of the following options are passed, spk_list takes precedence, then utt_list, then the first of the others.
         speakers: choose all utterances of random speakers, until the number of utterances is reached or exceeded.
         shortest: choose the shortest utterances.
         first: choose the first utterances.
@@ -88,9 +88,8 @@ def subset_directory(
         spk_list: path of a file with the name of a speaker on each line.
         utt_list: path of a file with the name of an utterance on each line.
 
-    Raises:
-        DataDirError: the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that
-            an option needs, the new directory is the source, or a file or directory cannot be read or written.
+    Raise DataDirError if the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that an
+    option needs, the new directory is the source, or a file or directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -121,7 +120,9 @@ def subset_directory(
             recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         else:
             recordings = set(read_keys(*filter(None, [stage.find("wav.scp")])))
-        write_files("reco2file_and_channel reco2dur" + " wav.scp" * bool(segments), recordings)
+        write_files(
+            "reco2file_and_channel reco2dur wav.scp" if segments else "reco2file_and_channel reco2dur", recordings
+        )
         if stm := src.find("stm"):
             comments = (line for line in read_lines(stm) if line.startswith(b";;"))
             write_filtered_lines(stage, stm, "stm", recordings, comments)
@@ -201,14 +202,12 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
     is fixed only after it is in place, and the exit status is 1 if this fails. Otherwise, the exit status is 0.
 
     Args:
-        say: prints Kaldi's messages.
         target: path of the new directory.
         sources: paths of the directories.
         extra_files: names of further files that are combined, separated by spaces.
         skip_fix: do not run fix_data_dir.sh on the new directory.
 
-    Raises:
-        DataDirError: there are no sources, their frame shifts differ, or a directory cannot be read or written.
+    Raise DataDirError if there are no sources, their frame shifts differ, or a directory cannot be read or written.
     """
     if not sources:
         raise DataDirError("there is no source to combine: give one source or more", target)
@@ -230,8 +229,8 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
             elif not all(exists) and name not in generators:
                 say.write(f"{info} **not combining {name} as it does not exist everywhere**")
             else:
-                for src in srcs if name == "segments" else ():
-                    if not src.find(name):
+                for src in srcs:
+                    if name == "segments" and not src.find(name):
                         warn(f"{info} will generate missing segments for {src.folder}")
                 contents = [read_chunks(src.find(name)) if src.find(name) else generators[name](src) for src in srcs]
                 stage.write(name, sort_lines(contents))
@@ -242,8 +241,10 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
         has_images = say.as_script and stage.find("images.scp")
         if not skip_fix and not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
+    if skip_fix or not has_images:
+        return 0
     # The recipe's script for images can only fix a directory that is in place.
-    return min(1, fix_directory(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
+    return min(1, fix_directory(say.with_name("utils/fix_data_dir.sh"), target))
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
@@ -264,7 +265,7 @@ def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
-    """Yield chunks of a file utt2uniq that maps each utterance in utt2spk to itself, because it was never renamed."""
+    """Yield chunks of a file utt2uniq for utterances that were never renamed: each utterance in utt2spk is mapped to itself."""
     for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
@@ -273,7 +274,7 @@ class Renaming:
     """Renames keys by adding a prefix and a suffix.
 
     Args:
-        listing: path of a file with all keys in its first field.
+        listing: path of a file with all keys in its first field. Without a prefix and a suffix, a blank line raises DataDirError.
         prefix, suffix: strings that are added before and after a key.
     """
 
@@ -309,7 +310,7 @@ class Renaming:
         """Return a chunk of the file ``path`` with renamed keys and single spaces, as :meth:`rename_lines` describes."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
-            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"  # Add the prefix to all lines at once.
         renamed_lines = []
         for line in split_lines(chunk):
             fields = split_script_line(line) if path.endswith(".scp") else line.split()
@@ -319,7 +320,10 @@ class Renaming:
         return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield chunks of utt2uniq: each new name, and the old name or, if ``utt2uniq`` is passed, the old name's value in that file."""
+        """Yield chunks of a new utt2uniq, which maps each new name to the old name.
+
+        If the path of an old ``utt2uniq`` is passed, each new name is mapped to the value of the old name in this file instead.
+        """
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -337,20 +341,20 @@ def copy_directory(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, and add prefixes and suffixes to its keys (Kaldi: copy_data_dir.sh). Return the result of :func:`validate_directory`.
+    """Copy a directory, and add prefixes and suffixes to its keys (Kaldi: copy_data_dir.sh).
+
+    Return the result of :func:`validate_directory` for the copy.
 
     Args:
-        say: prints Kaldi's messages.
         source, target: path of the directory, path of the copy.
         spk_prefix: string that is added before the names of speakers.
         utt_prefix: string that is added before the names of utterances.
         spk_suffix: string that is added after the names of speakers.
         utt_suffix: string that is added after the names of utterances.
-        validate_opts: options of ``validate_data_dir.sh`` for the copy.
+        validate_opts: options of ``validate_data_dir.sh`` for the copy, separated by spaces.
 
-    Raises:
-        DataDirError: the source is the target; it lacks utt2spk, spk2utt or the wav.scp of its segments; a key of a file is
-            not in utt2spk or spk2utt; ``validate_opts`` has an unknown option; or the copy is invalid.
+    Raise DataDirError if the source is the target, or lacks utt2spk, spk2utt or the wav.scp of its segments, a key of a file is not in
+    utt2spk or spk2utt, ``validate_opts`` has an unknown option, or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -387,8 +391,8 @@ def copy_directory(
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
     """Validate the directory ``target``, which was made from ``src``, and return the result of :func:`validate_directory`.
 
-    feats.scp, text and the ``optional_files`` may be missing if the source lacks them. ``options`` has further options of
-    validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the directory is invalid.
+    feats.scp, text and the ``optional_files`` may be missing from the target if ``src`` lacks them. ``options`` has further options
+    of validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the target is invalid.
     """
     parameters = inspect.signature(validate_directory).parameters.values()
     parameter_names = {
@@ -403,9 +407,8 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
         message = f"--validate-opts has the unknown options {unknown_options}: choose from {all_options}"
         raise DataDirError(message, partly=True)
     say = say.with_name("utils/validate_data_dir.sh")
-    return validate_directory(
-        say, target, **{name: option in chosen_options for option, name in parameter_names.items()}
-    )
+    values = {name: option in chosen_options for option, name in parameter_names.items()}
+    return validate_directory(say, target, **values)
 
 
 def divide_speakers(
@@ -424,15 +427,13 @@ def divide_speakers(
     moved into ``.backup``. Return the exit status of :func:`validate_directory` for the copy.
 
     Args:
-        say: prints Kaldi's messages.
         source, target: path of the directory, path of the copy.
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
         seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds. A longer utterance gets its own speaker.
             0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
-        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if from one "speaker".
+        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if they belonged to one speaker named "speaker".
 
-    Raises:
-        DataDirError: the target is the source, or a directory is invalid or cannot be read or written.
+    Raise DataDirError if the target is the source, or a directory is invalid or cannot be read or written.
     """
     refuse_same_directory(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
@@ -543,8 +544,8 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain (Kaldi: remove_dup_utts.sh).
 
-    Return the exit status 0. Raise DataDirError if the source has no file ``text``, if the target is the source, or if the
-    string ``max_count`` is not a whole number above 1.
+    Return the exit status 0. Raise DataDirError if the string ``max_count`` is not a whole number above 1, the source has no file
+    ``text``, the target is the source, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("text"):

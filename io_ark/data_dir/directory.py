@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import math
 import os
@@ -45,16 +46,18 @@ _HOW = get_args(How)
 class DataDir(os.PathLike[str]):
     """Data directory: ``wav.scp``, ``utt2spk``, ``text`` and other files with a line for each utterance, speaker or recording.
 
-    Files are read on access. Methods that make another directory write the same files as Kaldi's scripts and return the new
-    :class:`DataDir`. At the end, they replace the files of an existing directory, and move its other data files into ``.backup``.
-    After an error, the directory does not change.
+    Files are read on access. A property raises :class:`ArkError` if the file is missing or invalid.
+
+    Methods that make another directory write the same files as Kaldi's scripts and return the new :class:`DataDir`. At the end, they
+    replace the files of an existing directory, and move its other data files into ``.backup``. An error leaves an existing
+    directory unchanged, but :meth:`copy` and :meth:`perturb_speed` check the new directory only after they have written it.
 
     Args:
         path: path of the directory.
 
     Raises:
-        MissingFileError: the directory does not exist.
-        DataDirError: raised by methods: a file is invalid or missing.
+        MissingFileError: ``path`` is not a directory.
+        DataDirError: raised by methods: a file is invalid or missing, or a job was killed while it changed the directory.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -87,7 +90,7 @@ class DataDir(os.PathLike[str]):
         return hash(os.path.realpath(self.path))
 
     def __len__(self) -> int:
-        """Return the number of utterances: newlines in utt2spk or, if it is missing, lines in segments, or else in wav.scp."""
+        """Return the number of utterances: of newlines in utt2spk, or without this file, of lines in segments or else wav.scp."""
         return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
@@ -98,15 +101,16 @@ class DataDir(os.PathLike[str]):
         return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
 
     def __repr__(self) -> str:
+        """Return the path, the numbers of utterances and speakers, the hours if they are known, and the names of the files."""
         counts = self.counts()
-        parts = [
+        totals = [
             f"{counts[name]:,} {units}"
             for name, units in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
             if name in counts
         ]
         hours = self._sum_known_hours()
-        parts += [] if hours is None else [f"{hours:,.2f} hours"]
-        return f"<DataDir {self.path}: {', '.join([*parts, ' '.join(counts)])}>"
+        totals += [] if hours is None else [f"{hours:,.2f} hours"]
+        return f"<DataDir {self.path}: {', '.join([*totals, ' '.join(counts)])}>"
 
     def _repr_html_(self) -> str:
         hours = self._sum_known_hours()
@@ -122,9 +126,8 @@ class DataDir(os.PathLike[str]):
             DataDirError: a job was killed while it changed the directory.
         """
         if name not in self:
-            raise MissingFileError(
-                f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
-            )
+            existing_files = ", ".join(self.counts()) or "no files"
+            raise MissingFileError(f"is missing; the directory has {existing_files}", file=f"{self.path}/{name}")
         refuse_half_changed_directory(self.path)
         return FileName(os.path.join(self.path, name))
 
@@ -137,7 +140,10 @@ class DataDir(os.PathLike[str]):
         """Return the total duration of the utterances in hours, from ``utt2dur`` or else ``segments``, or None if neither exists.
 
         For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
-        Raise DataDirError if such a recording has no duration or ends before the segment starts, and ArkError for unreadable audio.
+
+        Raises:
+            DataDirError: a segment ends at -1, but its recording has no duration, or ends before the segment starts.
+            ArkError: the audio of such a recording cannot be read.
         """
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
@@ -164,7 +170,11 @@ class DataDir(os.PathLike[str]):
         return (get_field(line) for line in read_lines(self.file(existing_name)))
 
     def utterances(self) -> list[str]:
-        """Return the names of all utterances, from the first existing file of utt2spk, segments and wav.scp."""
+        """Return the names of all utterances, from the first existing file of utt2spk, segments and wav.scp.
+
+        Raises:
+            MissingFileError: none of these files exists.
+        """
         return list(map(decode_key, self._read_utterance_keys()))
 
     @property
@@ -189,7 +199,7 @@ class DataDir(os.PathLike[str]):
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
+        """Audio (channels, samples) of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
         return load_scp(self.file("wav.scp"), kind="wave")
@@ -199,52 +209,54 @@ class DataDir(os.PathLike[str]):
         """Features of each utterance as an array (frames, dim), read on access."""
         return load_scp(self.file("feats.scp"), kind="matrix")
 
-    def _say(self, name: str) -> Printer:
+    def _make_printer(self, name: str) -> Printer:
         return Printer(name, logger.info, as_script=False)
 
-    def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to the numbers in the second field. Lines without this field are skipped.
+    def _make_and_read(self, name: str, make_file: Callable[..., int], **options: object) -> dict[str, float]:
+        """Write the file ``name`` if it is missing or incomplete, and map its keys to the numbers in the second field.
 
-        ``make_file`` is called first, with ``options``, and writes the file if it is missing or incomplete.
+        ``make_file`` is the function of Kaldi's script that writes the file, such as :func:`~io_ark.data_dir.durations.get_utt2dur`,
+        and takes ``options``. Lines without a second field are skipped.
         """
-        make_file(self._say(f"get_{name}"), self.path, **options)
-        rows = (line.split() for line in read_lines(self.file(name)))
-        return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
+        make_file(self._make_printer(f"get_{name}"), self.path, **options)
+        rows = (row for line in read_lines(self.file(name)) if len(row := line.split()) > 1)
+        return {decode_key(key): parse_number(value) for key, value, *_ in rows}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
         """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh). Write ``utt2dur`` if it is missing or incomplete.
 
         Args:
-            read_entire_file: True to count the samples of audio instead of trusting its headers, when the file is written.
+            read_entire_file: True to count the samples of the audio, instead of trusting the headers, when the file is written.
 
         Raises:
-            DataDirError: the durations cannot be computed.
+            ArkError: the durations cannot be computed, for example because there are no recordings and no features.
         """
-        return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
+        return self._make_and_read("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
         """Map each recording to its duration in seconds (Kaldi: get_reco2dur.sh). Write ``reco2dur`` if it is missing or incomplete.
 
         Raises:
-            DataDirError: the durations cannot be computed.
+            ArkError: the durations cannot be computed, for example because ``wav.scp`` is missing.
         """
-        return self._compute_values("reco2dur", durations.get_reco2dur)
+        return self._make_and_read("reco2dur", durations.get_reco2dur)
 
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
         """Map each utterance to its number of frames (Kaldi: get_utt2num_frames.sh).
 
-        If ``utt2num_frames`` is missing, the file is written from ``feats.scp``, or else from the durations of the utterances. The
-        arguments apply only to durations, which :meth:`utt2dur` writes if necessary.
+        If ``utt2num_frames`` is missing or empty, the file is written from ``feats.scp``, or else from the durations of the utterances.
+        The arguments apply only to durations, which are first written to ``utt2dur`` if this file is incomplete.
 
         Args:
             frame_shift: time between the starts of consecutive frames in seconds.
             frame_overlap: difference between the length of a frame and the frame shift in seconds.
 
         Raises:
-            DataDirError: an argument is invalid, or the numbers cannot be computed.
+            DataDirError: an argument is invalid.
+            ArkError: the numbers cannot be computed, for example because there are no recordings and no features.
         """
         options: dict[str, float] = {"nj": 1, "frame_shift": frame_shift, "frame_overlap": frame_overlap}
-        values = self._compute_values("utt2num_frames", durations.get_utt2num_frames, **options)
+        values = self._make_and_read("utt2num_frames", durations.get_utt2num_frames, **options)
         return {key: int(value) for key, value in values.items()}
 
     def validate(
@@ -256,7 +268,7 @@ class DataDir(os.PathLike[str]):
         spk_sort: bool = True,
         printable: bool = True,
     ) -> DataDir:
-        """Check the directory as ``validate_data_dir.sh`` does, and return it.
+        """Check the directory, and return it (Kaldi: validate_data_dir.sh).
 
         Args:
             feats: True to require ``feats.scp``. If the file exists, it is checked in any case.
@@ -266,11 +278,11 @@ class DataDir(os.PathLike[str]):
             printable: True to refuse unprintable characters in ``text``.
 
         Raises:
-            DataDirError: the directory is not valid. The error names the file, the line and the key of the first fault.
+            DataDirError: the directory is not valid. The error names the file and, if possible, the line and key of the first fault.
         """
         no_text = not (text or "text" in self)
         validate_directory(
-            self._say("validate"),
+            self._make_printer("validate"),
             self.path,
             no_feats=not feats,
             no_wav=not wav,
@@ -293,10 +305,11 @@ class DataDir(os.PathLike[str]):
             speaker_files: names of additional files with a line for each speaker.
 
         Raises:
-            DataDirError: no utterance would be left, or data would be lost, such as one of two values of a key.
+            DataDirError: a file is missing or invalid, the order of the utterances is not the order of their speakers, no utterance would
+                be left, or data would be lost, such as one of two values of a key.
         """
         fix_directory(
-            self._say("fix"),
+            self._make_printer("fix"),
             self.path,
             utt_extra_files=" ".join(utt_files),
             spk_extra_files=" ".join(speaker_files),
@@ -320,7 +333,7 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: path of the new directory.
-            number: number of utterances.
+            number: number of utterances, 1 or more.
             how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
                 features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
@@ -329,7 +342,7 @@ class DataDir(os.PathLike[str]):
 
         Raises:
             DataDirError: not exactly one criterion is passed, ``how`` is invalid or passed without ``number``, ``number`` is below 1 or above
-                the number of utterances, or a file is missing or invalid.
+                the number of utterances, a file is missing or invalid, or the target cannot be written.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -345,9 +358,10 @@ class DataDir(os.PathLike[str]):
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
-            options[how.replace("per speaker", "per_spk")] = True
+            options["per_spk" if how == "per speaker" else how] = True
         number_argument = [] if number is None else [str(number)]
-        directories.subset_directory(self._say("subset"), self.path, *number_argument, os.fspath(target), **options)
+        say = self._make_printer("subset")
+        directories.subset_directory(say, self.path, *number_argument, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
@@ -375,7 +389,7 @@ class DataDir(os.PathLike[str]):
         Raises:
             DataDirError: ``parts`` is below 1 or too large, or a file is missing or invalid.
         """
-        split_directory(self._say("split"), self.path, str(parts), per_utt=per_utt)
+        split_directory(self._make_printer("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
         return [DataDir(os.path.join(base, str(part + 1))) for part in range(parts)]
 
@@ -391,10 +405,10 @@ class DataDir(os.PathLike[str]):
 
         Raises:
             DataDirError: utt2spk, spk2utt or the wav.scp of segments is missing, a name is not in utt2spk or spk2utt, the copy
-                is not valid, or the target cannot be written.
+                is not valid, or the target is this directory or cannot be written.
         """
         directories.copy_directory(
-            self._say("copy"),
+            self._make_printer("copy"),
             self.path,
             os.fspath(target),
             utt_prefix=utt_prefix,
@@ -409,13 +423,13 @@ class DataDir(os.PathLike[str]):
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
         """Make a directory with the utterances of several directories, and return it (Kaldi: combine_data.sh).
 
-        A file that any source lacks is left out. Only ``utt2uniq`` and ``segments`` are generated if at least one source has them.
-        Generating ``segments`` writes a missing ``utt2dur`` into the source.
+        A file that any source lacks is left out, except ``utt2uniq`` and ``segments``: if a source has one of these files, the file is
+        generated for the other sources. Generating ``segments`` writes a missing ``utt2dur`` into the source.
 
         Args:
             target: path of the new directory.
             *sources: paths of the directories to combine.
-            extra_files: names of additional files to combine.
+            extra_files: names of files to combine in addition to Kaldi's usual files.
             fix: True to sort the files of the new directory, and to remove the utterances that some files lack.
 
         Raises:
@@ -439,11 +453,11 @@ class DataDir(os.PathLike[str]):
             include_spk_prefix: False to keep the names of speakers, and to give utterances and recordings the suffix ``-sp<factor>``.
 
         Raises:
-            DataDirError: the factor is invalid, sox, spk2utt or wav.scp is missing, or a directory cannot be read or written.
+            DataDirError: the factor is not a number above 0, sox, utt2spk, spk2utt or wav.scp is missing, the new directory is not valid,
+                or a directory cannot be read or written.
         """
-        perturb.perturb_speed(
-            self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
-        )
+        say, path = self._make_printer("perturb_speed"), os.fspath(target)
+        perturb.perturb_speed(say, str(factor), self.path, path, include_spk_prefix=include_spk_prefix)
         return DataDir(target)
 
     def perturb_volume(
@@ -462,10 +476,10 @@ class DataDir(os.PathLike[str]):
             high: maximum of the random factors.
 
         Raises:
-            DataDirError: ``wav.scp`` is missing, a recording has no factor, or a file cannot be read or written.
+            DataDirError: ``wav.scp`` is missing, ``reco2vol`` lacks a recording, or a file has an invalid line or cannot be read or written.
         """
         perturb.perturb_volume(
-            self._say("perturb_volume"),
+            self._make_printer("perturb_volume"),
             self.path,
             reco2vol=os.fspath(reco2vol),
             write_reco2vol=os.fspath(write_reco2vol),
@@ -478,38 +492,44 @@ class DataDir(os.PathLike[str]):
         """Change the sampling rate of the recordings in place, and return this directory (Kaldi: resample_data_dir.sh).
 
         A sox command is added to each entry of ``wav.scp``. When a recording is read, the command resamples it, mixes all channels
-        to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. ``feats.scp``, and ``cmvn.scp`` with it,
-        is moved into ``.backup``.
+        to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. If there is ``feats.scp``,
+        ``feats.scp`` and ``cmvn.scp`` are moved into ``.backup``.
 
         Args:
             frequency: new sampling rate in Hz.
 
         Raises:
-            DataDirError: sox or ``wav.scp`` is missing, the rate is not above 0, or a file cannot be read or written.
+            DataDirError: sox or ``wav.scp`` is missing, a line of ``wav.scp`` is invalid, the rate is not above 0, or a file cannot be
+                read or written.
         """
-        perturb.resample_directory(self._say("resample"), str(frequency), self.path)
+        perturb.resample_directory(self._make_printer("resample"), str(frequency), self.path)
         return self
 
     def to_whole_recordings(self, target: Path) -> DataDir:
-        """Make the directory ``target``, whose utterances are the whole recordings of the segments, and return it.
+        """Make a directory whose utterances are the recordings to which the segments belong, and return it.
 
         Each recording is its own speaker, and has the transcripts of its segments, joined in order of time. Features are not
-        copied. Without segments, the directory is copied.
+        copied. If this directory has no segments, the whole directory is copied instead (see :meth:`copy`).
+
+        Args:
+            target: path of the new directory.
 
         Raises:
             DataDirError: a line of segments has fewer than four fields, or a directory cannot be read or written.
         """
         if "segments" not in self:
             return self.copy(target)
+        # Maps recordings to the start, end and key of each segment.
         segments: dict[bytes, list[tuple[float, float, bytes]]] = {}
         for line_number, line in enumerate(read_lines(self.file("segments")), 1):
             fields = line.split()
             if len(fields) < 4:
                 problem = "expected a segment, its recording, start and end: correct the line"
                 raise DataDirError(problem, self.file("segments"), line_number, get_field(line))
-            end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
-            segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
-        say, src = self._say("to_whole_recordings"), DataFiles(self.path)
+            key, recording, start_field, end_field, *_ = fields
+            end = math.inf if is_to_the_end(end_field) else parse_number(end_field)
+            segments.setdefault(recording, []).append((parse_number(start_field), end, key))
+        say, src = self._make_printer("to_whole_recordings"), DataFiles(self.path)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
             stage.write_files_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
@@ -517,12 +537,13 @@ class DataDir(os.PathLike[str]):
             directories.write_spk2utt(stage)
             if src.find("text"):
                 rows = (line.split() for line in read_lines(src.find("text")))
-                words_of_segment = {row[0]: row[1:] for row in rows if row}
-                keys = {name: [key for _, _, key in sorted(segments[name])] for name in names}
-                lines = (
-                    [name, *(word for key in keys[name] for word in words_of_segment.get(key, []))] for name in names
-                )
-                stage.write("text", (b" ".join(line) + b"\n" for line in lines))
+                words_of_segment = {key: words for key, *words in filter(None, rows)}
+                lines = []
+                for name in names:
+                    keys = [key for _start, _end, key in sorted(segments[name])]
+                    all_words = itertools.chain.from_iterable(words_of_segment.get(key, []) for key in keys)
+                    lines.append(b" ".join([name, *all_words]) + b"\n")
+                stage.write("text", lines)
             fix_stage(say.with_name("fix"), stage)
         return DataDir(target)
 

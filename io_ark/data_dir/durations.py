@@ -42,11 +42,13 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
     """
     lines = []
     for line in read_lines(wav_scp):
-        # Empty strings complete a short line, which is then not a command ``sph2pipe -f wav FILE |``.
-        key, program, *arguments = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
-        if not program.endswith(b"sph2pipe") or arguments[:2] + arguments[3:] != [b"-f", b"wav", b"|", b"", b""]:
+        fields = re.sub(rb"\|\s*$", b" |", line).split()
+        if len(fields) != 6:
             return None
-        header = b"\n".join(read_head(arguments[2], MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
+        key, program, option, audio_format, file, pipe = fields
+        if not program.endswith(b"sph2pipe") or (option, audio_format, pipe) != (b"-f", b"wav", b"|"):
+            return None
+        header = b"\n".join(read_head(file, MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
         rates, counts = (pattern.findall(header) for pattern in _SPHERE.values())
         # As in Kaldi's script, a later line of the header overrides an earlier line.
         sample_count, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (counts, rates))
@@ -59,7 +61,8 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield a line with the key and the duration in seconds of each recording, in the format of wav-to-duration.
 
-    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read.
+    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read. Raise ArkError if a recording cannot
+    be read, or its header lacks the number of samples.
     """
     import io_ark
 
@@ -116,17 +119,13 @@ def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
     import numpy as np
 
     if info.sample_count is None:
-        raise DataDirError(
-            "the header of the audio has no duration: check the file, write the duration to reco2dur, or pass "
-            "--read-entire-file true to get_utt2dur.sh",
-            wav_scp,
-            key=key,
-        )
+        remedy = "check the file, write the duration to reco2dur, or pass --read-entire-file true to get_utt2dur.sh"
+        raise DataDirError(f"the header of the audio has no duration: {remedy}", wav_scp, key=key)
     return float(np.float32(info.sample_count) / np.float32(info.sample_frequency))
 
 
 def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
-    """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len."""
+    """Yield a line with the key and the number of frames of each utterance, as feat-to-len prints it. Raise ArkError for unreadable features."""
     import io_ark
     from io_ark.codecs import InfoCodec
 
@@ -171,15 +170,15 @@ def get_utt2dur(
     exists: segments, utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the data directory.
         frame_shift: frame shift in seconds, for durations from features. The directory's file frame_shift takes precedence.
         nj: number of parts of the audio, which are measured one after another.
         read_entire_file: count all samples instead of reading the headers, as is always done if a command changes the speed.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
-        DataDirError: there are no recordings or features, too few of them can be read, or the frame shift is invalid.
+        DataDirError: there are no recordings or features, a recording cannot be read, less than half of the utterances have a
+            duration, or the frame shift is invalid.
+        ArkError: the features cannot be read, or a duration is not finite.
     """
     target = f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
@@ -206,13 +205,16 @@ def get_utt2dur(
         elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
-            stage.write(
-                "utt2dur", (b" ".join([format_duration(*[*row, b"", b""][:2]), *row[2:]]) + b"\n" for row in rows)
-            )
+            full_rows = (
+                row if len(row) > 1 else [*row, b"", b""][:2] for row in rows
+            )  # A missing field becomes empty.
+            lines = (b" ".join([format_duration(key, count), *others]) for key, count, *others in full_rows)
+            stage.write("utt2dur", (line + b"\n" for line in lines))
         elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_durations_from_headers(say, stage, "utt2dur", "utterance"):
-                counts_samples = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
+                has_speed_command = _must_read_entire_files(say, wav, "utt2dur")
+                counts_samples = read_entire_file or has_speed_command
                 parts = min(nj, stage.count_lines("utt2spk"))
                 compute_file_in_parts(
                     say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, counts_samples)
@@ -249,8 +251,8 @@ def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_sample
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
     """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the rate or sample count.
-    ``unit`` is "utterance" or "recording", for messages.
+    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the sampling rate or
+    the number of samples. ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
     if lines is None:
@@ -279,13 +281,13 @@ def measure_recordings(
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
-        names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
+        names: keys of the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         counts_samples: True to count samples instead of reading headers.
-        errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.
+        errors: receives the errors of recordings by key. These recordings are omitted from the result. None to raise the first error.
 
     Raises:
-        DataDirError: an entry of ``wav.scp`` is a FIFO or a device, or a header does not give the number of samples.
-        ArkError: the audio cannot be read.
+        DataDirError: ``errors`` is None, and a recording is a FIFO or a device, or its header lacks the number of samples.
+        ArkError: ``wav.scp`` is invalid, or ``errors`` is None and the audio of a recording cannot be read.
     """
     durations = read_durations(src, names)
     if (missing_names := names.difference(durations)) and (path := src.find("wav.scp")):
@@ -316,7 +318,9 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
     Names that the file lacks are omitted, and so are durations of 0 or less. The file may be missing.
     """
     durations: dict[bytes, float] = {}
-    for chunk in read_chunks(path) if (path := src.find(file)) else ():
+    path = src.find(file)
+    chunks: Iterable[bytes] = read_chunks(path) if path else ()
+    for chunk in chunks:
         pairs = zip(get_column(chunk, awk=True), parse_column(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations
@@ -350,12 +354,9 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
     If reco2dur has as many lines as wav.scp, it is not changed. Without segments, utt2dur is copied if it has as many lines as utt2spk.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
-        nj, cmd, frame_shift: without effect.
+        nj, cmd, frame_shift: options of Kaldi's script, which have no effect here.
 
-    Raises:
-        DataDirError: ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
+    Raise DataDirError if ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
@@ -390,11 +391,9 @@ def get_utt2num_frames(
     it is incomplete (Kaldi: get_utt2num_frames.sh).
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         nj: number of parts of the directory, which are measured one after another.
-        frame_shift: time between the starts of consecutive frames in seconds, for frames from durations.
-        frame_overlap: length of a frame minus the frame shift in seconds, for frames from durations.
+        frame_shift: time between the starts of consecutive frames in seconds, which is used only without feats.scp.
+        frame_overlap: length of a frame minus the frame shift in seconds, which is used only without feats.scp.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
@@ -402,9 +401,8 @@ def get_utt2num_frames(
         FormatError: a duration, or a number of frames, is not finite.
     """
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
-        raise DataDirError(
-            f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g} must be finite numbers of seconds, the shift above 0"
-        )
+        options = f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g}"
+        raise DataDirError(f"{options} must be finite numbers of seconds, the shift above 0")
     with Stage(folder, say) as stage:
         if stage.has_lines("utt2num_frames"):
             say(f"{folder}/utt2num_frames already present!")
@@ -439,7 +437,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 def get_segments_for_data(say: Printer, folder: str) -> int:
     """Print a segments file in which each utterance is a whole recording (Kaldi: get_segments_for_data.sh).
 
-    A missing or empty utt2dur is written first. Return the exit status 0.
+    A missing or empty utt2dur is written first. Return the exit status 0. Raise DataDirError if this is not possible.
     """
     say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with lock_directories(folder):

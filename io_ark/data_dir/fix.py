@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Container, Iterable
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, sort_unique_values, split_fields
@@ -38,14 +38,14 @@ _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel 
 _EMPTY = "is empty: remove the file, or make the file again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
-# Maps the files whose order Kaldi's script checks, in the order of its checks, to its messages.
-_ORDERS = {
-    "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
-    "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
-    "(fix this by making speaker-ids prefixes of utt-ids)",
-    "spk2utt": "spk2utt is not in sorted order (fix this yourself)",
-    "utt2uniq": "utt2uniq is not in sorted order (fix this yourself)",
-}
+_SPEAKER_ORDER = "utt2spk is not in sorted order when sorted first on speaker-id \n(fix this by making speaker-ids prefixes of utt-ids)"
+# Checks of the order in Kaldi's script: a file, True to check the order of its speakers instead of its lines, and the message.
+_ORDERS = [
+    ("utt2spk", False, "utt2spk is not in sorted order (fix this yourself)"),
+    ("utt2spk", True, _SPEAKER_ORDER),
+    ("spk2utt", False, "spk2utt is not in sorted order (fix this yourself)"),
+    ("utt2uniq", False, "utt2uniq is not in sorted order (fix this yourself)"),
+]
 
 
 def fix_directory(
@@ -58,21 +58,19 @@ def fix_directory(
 
     Args:
         say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
-        folder: path of the directory.
         utt_extra_files: names of additional files with a line for each utterance, separated by spaces.
         spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
         strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
 
-    Raises:
-        DataDirError: the directory or a required file is missing, no utterance would remain, or data would be lost silently,
-            because of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
+    Raise DataDirError if the directory or a required file is missing, no utterance would remain, or data would be lost silently, because
+    of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
     if say.as_script and os.path.isfile(f"{folder}/images.scp"):
         options = {"--utt-extra-files": utt_extra_files, "--spk-extra-files": spk_extra_files}
-        arguments = [text for name, value in options.items() if value for text in (name, value)]
-        return run_image_script("fix_data_dir.sh", *arguments, folder)
+        passed_options = [(name, value) for name, value in options.items() if value]
+        return run_image_script("fix_data_dir.sh", *chain.from_iterable(passed_options), folder)
     with Stage(folder, say) as stage:
         stage.require(say)
         _Fix(say, stage, utt_extra_files.split(), spk_extra_files.split(), strip_cr=strip_cr).run()
@@ -129,11 +127,11 @@ class _Fix:
     def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
 
-        With ``strip_cr``, remove carriage returns at the ends of lines.
+        If ``self.strip_cr`` is true, carriage returns at the ends of lines are removed instead.
         """
         path = self.stage.find(name)
         refuse_byte_order_mark(path)
-        return_count = 0
+        removed_count = 0
         for lines_before, chunk in number_chunks(read_chunks(path)):
             has_return = b"\r" in chunk and not self.strip_cr
             has_channel = name == "segments" and any(get_column(chunk, 5, awk=True))
@@ -143,10 +141,10 @@ class _Fix:
                     raise DataDirError(_RETURN, path, line_number, get_field(line))
                 if has_channel and len(split_fields(line)) > 4:
                     raise DataDirError(_CHANNEL, path, line_number, get_field(line))
-            return_count += sum(map(len, _LINE_END_RETURN.findall(chunk))) if self.strip_cr else 0
-        if return_count:
+            removed_count += sum(map(len, _LINE_END_RETURN.findall(chunk))) if self.strip_cr else 0
+        if removed_count:
             self.stage.write(name, (_LINE_END_RETURN.sub(b"", chunk) for chunk in read_chunks(path)))
-            self.say(f"removed {return_count} carriage return{'s' * (return_count > 1)} from {self.folder}/{name}")
+            self.say(f"removed {removed_count} carriage return{'s' * (removed_count > 1)} from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
         """Sort the file ``name`` by its keys if it is not sorted, and keep only the first line of each key.
@@ -176,9 +174,8 @@ class _Fix:
         first_number, first_line = numbered_lines[0]
         line_number = next(line_number for line_number, line in numbered_lines if line != first_line)
         problem = f"differs from line {first_number}, which has the same key, and only one would be kept: "
-        error = DataDirError(
-            problem + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
-        )
+        file, advice = os.path.join(self.folder, name), "remove one line, or rename a key"
+        error = DataDirError(problem + advice, file, line_number, key)
         if name not in DERIVED_FILES:
             raise error
         error.message = problem + "the first is kept; compute the file again"
@@ -195,9 +192,8 @@ class _Fix:
         if blank_lines or selected_count != line_count:
             write_filtered_lines(self.stage, path, name, keys)
         if reason and selected_count != line_count:
-            self.say(
-                f"filtered {self.folder}/{name} from {line_count} to {selected_count} lines based on filter {reason}."
-            )
+            counts = f"from {line_count} to {selected_count} lines"
+            self.say(f"filtered {self.folder}/{name} {counts} based on filter {reason}.")
 
     def filter_recordings(self) -> None:
         """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
@@ -233,7 +229,7 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError unless lines have two fields."""
+        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError for a line without two fields."""
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)
@@ -263,7 +259,7 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that are in utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
+        """Keep the utterances that are in all of utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
 
         Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments, the
         utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.
@@ -272,10 +268,9 @@ class _Fix:
         that ends at -1 is not above 0.
         """
         stage = self.stage
-        for file_and_order, message in _ORDERS.items():
-            name, *by_speaker = file_and_order.split()
+        for name, by_speaker, message in _ORDERS:
             if stage.find(name):
-                self.check_order(name, message, by_speaker=bool(by_speaker))
+                self.check_order(name, message, by_speaker=by_speaker)
         audio_files = [] if stage.find("segments") else ["wav.scp"]
         duration_files = ["reco2dur"] if stage.has_lines("reco2dur") and not stage.find("segments") else []
         utterances = read_keys(stage.find("utt2spk"), awk=True)
@@ -311,9 +306,9 @@ class _Fix:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), line_number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
-        """Check that the lines of the file ``name`` are sorted, or with ``by_speaker``, that their second fields are sorted.
+        """Check that the lines of the file ``name``, or with ``by_speaker`` the second fields of its lines, are sorted.
 
-        If they are not, print Kaldi's ``message``, and raise DataDirError.
+        If the order is wrong, print Kaldi's ``message``, and raise DataDirError.
         """
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -323,9 +318,8 @@ class _Fix:
                 return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
-            for line_number, (value_before, value) in enumerate(
-                zip([previous, *values], values, strict=False), lines_before + 1
-            ):
+            pairs = zip([previous, *values], values, strict=False)
+            for line_number, (value_before, value) in enumerate(pairs, lines_before + 1):
                 if value < value_before:
                     for line_of_message in message.split("\n"):
                         self.say.write(line_of_message)
@@ -356,13 +350,13 @@ def write_filtered_lines(
     source: str,
     name: str,
     keys: Container[bytes],
-    lead: Iterable[bytes] = (),
+    first_lines: Iterable[bytes] = (),
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write the file ``name`` of a stage: the lines in ``lead``, then the lines of ``source`` whose key is in ``keys``.
+    """Write the file ``name`` of a stage: ``first_lines``, then the lines of the file ``source`` whose key is in ``keys``.
 
-    Raise DataDirError for a blank line. With ``may_end_blank``, blank lines at the end of the file only cause a warning.
+    Raise DataDirError for a blank line in ``source``. With ``may_end_blank``, blank lines at its end only cause a warning.
     """
 
     def refuse_blank_line(number: int) -> None:
@@ -373,6 +367,6 @@ def write_filtered_lines(
             make_refusal("Bad line without a key", source)(number)
 
     with stage.open_writer(name) as write:
-        for line in lead:
+        for line in first_lines:
             write(line)
         select_lines(keys, source, write, refuse=refuse_blank_line)

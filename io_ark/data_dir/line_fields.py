@@ -15,7 +15,7 @@ _NOT_SPLIT_BY_AWK = (b"\r", b"\v", b"\f")
 
 
 def split_fields(line: bytes, *, awk: bool = False) -> list[bytes]:
-    """Split a line into its fields. With ``awk``, only spaces, tabs and newlines separate fields."""
+    """Split a line into its fields at ASCII white space, or with ``awk`` only at spaces, tabs and newlines."""
     if awk and (b"\r" in line or b"\v" in line or b"\f" in line):
         return [field for field in re.split(rb"[ \t\n]+", line) if field]
     return line.split()

@@ -35,14 +35,15 @@ def make_usage_error(status: int = DIED) -> DataDirError:
 
 def resolve_input(arguments: list[str]) -> str | int | None:
     """Return the file that Perl's ``<>`` reads: the first argument, or STDIN if it is ``-`` or missing. Warn and return None for an unreadable file."""
-    if not arguments or arguments[0] == "-":
+    file = arguments[0] if arguments else "-"
+    if file == "-":
         return STDIN
     try:
-        os.close(os.open(arguments[0], os.O_RDONLY))
+        os.close(os.open(file, os.O_RDONLY))
     except OSError as error:
-        warn(f"Can't open {arguments[0]}: {error.strerror}")
+        warn(f"Can't open {file}: {error.strerror}")
         return None
-    return arguments[0]
+    return file
 
 
 def resolve_file_argument(file: str) -> str | int:
@@ -127,7 +128,8 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
                 if not (fields := line.split()):
                     make_refusal(text, file)(line_number)
                 # As in Perl, index -1 is the last field, and a missing field is not in the list.
-                if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
+                field = fields[number - 1] if -number < len(fields) else b""
+                if (field in keys) is not exclude:
                     write(line)
         else:
             select_lines(keys, file, write, number=number, exclude=exclude, refuse=make_refusal(text, file))
@@ -135,7 +137,10 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert an utt2spk file, or standard input, to spk2utt on standard output, and return the exit status 0."""
+    """Convert an utt2spk file to spk2utt on standard output, and return the exit status 0. Warn if the file cannot be opened.
+
+    ``argv`` has one path, or none for standard input. Raise DataDirError for more paths, or for a line without exactly two fields.
+    """
     if len(argv) > 1:
         raise make_usage_error()
     file = resolve_input(argv)
@@ -147,7 +152,10 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Convert spk2utt files, or standard input, to utt2spk on standard output, and return the exit status 0."""
+    """Convert spk2utt files to utt2spk on standard output, and return the exit status 0. Warn if a file cannot be opened.
+
+    ``argv`` has the paths, or is empty for standard input. Raise DataDirError for a speaker without utterances.
+    """
     for name in argv or ["-"]:
         file = resolve_input([name])
         if file is not None:
@@ -176,20 +184,19 @@ def _mark_spread_lines(count: int, size: int) -> bytes:
     return _mark_spread_lines(count // 2, size // 2) + _mark_spread_lines(count - count // 2, size - size // 2)
 
 
-def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> list[bytes]:
+def choose_lines(file: str, size: int, option: str, *, accepts_fewer: bool = False) -> list[bytes]:
     """Return ``size`` lines of a file in their order, chosen like the lines of Kaldi's subset_scp.pl.
 
     Args:
         file: path of the file, or ``-`` for standard input.
         option: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
-        quiet: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
+        accepts_fewer: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
-    Raises:
-        DataDirError: the file cannot be opened, or has fewer than ``size`` lines and ``quiet`` is False.
+    Raise DataDirError if the file cannot be opened, or has fewer than ``size`` lines and ``accepts_fewer`` is False.
     """
     with report_open_errors(f"Opening input scp file {file}"):
         lines = list(read_lines(resolve_file_argument(file)))
-    if size > len(lines) and not quiet:
+    if size > len(lines) and not accepts_fewer:
         message = f"You requested from subset_scp.pl more elements than available: {size} > {len(lines)}"
         raise DataDirError(message, status=DIED, partly=True)
     size = max(0, min(size, len(lines)))
@@ -201,8 +208,8 @@ def choose_lines(file: str, size: int, option: str, *, quiet: bool = False) -> l
 def subset_scp(say: Printer, argv: list[str]) -> int:
     """Print the given number of lines of a file, as :func:`choose_lines` chooses them, and return the exit status 0.
 
-    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the number is invalid, or if it exceeds the
-    lines of the file and ``--quiet`` is not passed.
+    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the file cannot be opened, or if the number is
+    invalid, or larger than the number of lines in the file and ``--quiet`` is not passed.
     """
     options = set()
     for name in ("--quiet", "--first", "--last"):
@@ -212,11 +219,13 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
     if len(argv) < 2:
         raise make_usage_error()
     # Refuse 0, strings that are not numbers, and numbers with a fraction other than 0.
-    if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
-        message = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
+    number, file = argv[:2]
+    if _parse_integer(number) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", number):
+        message = f'First command-line parameter to subset_scp.pl must be an integer, got "{number}"'
         raise DataDirError(message, status=DIED)
     option = next((name for name in ("--first", "--last") if name in options), "")
-    sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), option, quiet="--quiet" in options))
+    lines = choose_lines(file, _parse_integer(number), option, accepts_fewer="--quiet" in options)
+    sys.stdout.buffer.writelines(lines)
     return 0
 
 
@@ -267,7 +276,8 @@ def read_map(file: str) -> dict[bytes, bytes]:
             is_plain = has_single_spaces(chunk)
             lines = chunk.rstrip(b"\n").split(b"\n") if is_plain else split_lines(chunk)
             for line_number, line in enumerate(lines, line_number + 1):
-                key, _, value = (line if is_plain else b" ".join(line.split())).partition(b" ")
+                plain_line = line if is_plain else b" ".join(line.split())
+                key, _, value = plain_line.partition(b" ")
                 if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! the key has several values: the last value is used"
                     warn(DataDirError(text, file, line_number, key))
@@ -301,22 +311,25 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             is_permissive, argv = True, argv[1:]
     if len(argv) != 1:
         raise make_usage_error(1)
-    table = read_map(argv[0])
+    [map_file] = argv
+    table = read_map(map_file)
     replaced_range = slice(max(begin or 0, 0), None if end is None else end + 1)
+    max_splits = -1 if end is None else end + 1  # Fields after the replaced fields need not be split.
 
     def keep_or_refuse(word: bytes) -> bytes:
         """With ``--permissive``, warn about a field that is not in the map, and return it. Otherwise, raise DataDirError."""
         if not is_permissive:
-            raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
-        warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
+            raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {map_file}", status=DIED)
+        warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {map_file}")
         return word
 
     for chunk in read_chunks(STDIN):
         mapped_lines: list[bytes] = []
-        is_plain = has_single_spaces(chunk)  # If True, fields after the replaced fields need not be split.
+        is_plain = has_single_spaces(chunk)
+        lines = chunk[:-1].split(b"\n") if is_plain else split_lines(chunk)
         try:
-            for line in chunk[:-1].split(b"\n") if is_plain else split_lines(chunk):
-                fields = line.split(b" ", -1 if end is None else end + 1) if is_plain else line.split()
+            for line in lines:
+                fields = line.split(b" ", max_splits) if is_plain else line.split()
                 try:
                     fields[replaced_range] = map(table.__getitem__, fields[replaced_range])
                 except KeyError:
@@ -338,14 +351,13 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
 
-    Raises:
-        DataDirError: there are fewer speakers than parts.
+    Raise DataDirError if there are fewer speakers than parts.
     """
     speaker_count, sums = len(sizes), list(accumulate(sizes, initial=0))
     if speaker_count < parts:
         message = f"Refusing to split data because number of speakers {speaker_count} is less than the number of output .scp files {parts}"
         raise DataDirError(f"{say.name}: {message}: use fewer parts", status=DIED, partly=True)
-    bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]
+    bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]  # Quotients that are rounded up.
 
     def sum_part(part: int) -> int:
         return sums[bounds[part + 1]] - sums[bounds[part]]
@@ -377,8 +389,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
         scp: path of the file, whose keys are utterances.
         utt2spk: path of the file with the speakers of the utterances.
 
-    Raises:
-        DataDirError: a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
+    Raise DataDirError if a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
     """
     speakers: dict[bytes, bytes] = {}
     with report_open_errors(f"{say.name}: Error opening utt2spk file {utt2spk}"):
@@ -425,23 +436,24 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     be opened, or there are too few lines or speakers.
     """
     job_count = job_number = 0
-    utt2spk, counts_from_one = "", False  # With counts_from_one, job numbers count from 1 instead of 0.
+    utt2spk, first_number = "", 0  # Path of utt2spk, and the number of the first part.
     for _ in range(3):  # The three options may be in any order.
         if argv[:1] == ["-j"]:
-            job_count, job_number, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
+            job_count, job_number = map(_parse_integer, [*argv[1:3], "", ""][:2])  # A missing number becomes 0.
+            argv = argv[3:]
         if argv[:1] and (match := re.search("--utt2spk=(.+)", argv[0])):
             utt2spk, argv = match[1], argv[1:]
         if argv[:1] == ["--one-based"]:
-            counts_from_one, argv = True, argv[1:]
-    if job_count and not (job_count > 0 and 0 <= job_number - counts_from_one < job_count):
-        message = f"Invalid job number/index values for '-j {job_count} {job_number}{' --one-based' * counts_from_one}'"
+            first_number, argv = 1, argv[1:]
+    if job_count and not (job_count > 0 and 0 <= job_number - first_number < job_count):
+        message = f"Invalid job number/index values for '-j {job_count} {job_number}{' --one-based' * first_number}'"
         raise DataDirError(f"{say.name}: {message}", status=DIED)
     if (not job_count and len(argv) < 2) or (job_count and len(argv) not in (1, 2)):
         raise make_usage_error()
     scp, *outputs = argv
     if job_count:
         outputs = ["/dev/null"] * job_count
-        outputs[job_number - counts_from_one] = argv[1] if len(argv) > 1 else "-"
+        outputs[job_number - first_number] = argv[1] if len(argv) > 1 else "-"
     count = len(outputs)
     parts = divide_by_speaker(say, scp, utt2spk, count) if utt2spk else divide_evenly(say, scp, count)
     status = 0

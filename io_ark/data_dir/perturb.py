@@ -70,7 +70,8 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
-        if changed_chunk := add_commands(chunk, b" | sox -t wav -" + ending, b" sox -t wav ", ending):
+        after_command = b" | sox -t wav -" + ending
+        if changed_chunk := add_commands(chunk, after_command, before_file=b" sox -t wav ", after_file=ending):
             yield changed_chunk
             continue
         changed_lines = []
@@ -86,11 +87,11 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Return a chunk of wav.scp with a command added to all lines, or b"" if the lines must be changed one by one.
 
-    They can be changed at once if all lines have commands with single spaces between words, or all lines have WAV files with
-    names that need no quotes.
+    The lines can be changed together if all lines have commands with single spaces between words, or all lines have names of WAV
+    files that need no quotes and do not begin with "-".
 
     Args:
-        after_command: replacement of the final " |" and newline of a line with a command.
+        after_command: bytes that replace the final " |" and the newline of a line with a command.
         before_file: bytes before the name of a file, including the space after the key.
         after_file: bytes after the name of a file, including the newline.
     """
@@ -144,8 +145,8 @@ def change_speed_of_files(
     """Return the new files of a directory that has the audio of ``src`` at a different speed, as chunks by file name.
 
     The result has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
-    ``factor`` is the speed, such as "0.9". The last three arguments rename the speakers, utterances and recordings in these
-    files. Without segments, ``utterances`` renames the keys of wav.scp.
+    ``factor`` is the speed, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys in these files. Without
+    segments, ``utterances`` also renames the keys of wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -171,6 +172,7 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
 
     The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as ``sp0.9-``,
     except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and spk2utt.
+    Raise DataDirError if the source lacks utt2spk or wav.scp, or if a file is invalid.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
@@ -202,14 +204,13 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     If the source lacks utt2dur or reco2dur, the file is written there first. Return the exit status of :func:`validate_directory`.
 
     Args:
-        say: prints Kaldi's messages.
         factor: speed factor, such as 0.9.
         source, target: path of the directory, path of the new directory.
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances, recordings and speakers. If false,
             utterances and recordings get the suffix -sp<factor>, and speakers keep their names.
 
-    Raises:
-        DataDirError: the factor is invalid, sox or a file is missing, or a directory cannot be read or written.
+    Raise DataDirError if the factor is not a number above 0, sox or a file is missing, or a directory is invalid or cannot be read or
+    written.
     """
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
@@ -245,14 +246,13 @@ def perturb_speed_3way(
     The source is fixed first, and gets utt2dur and reco2dur if they are missing. Return the exit status of :func:`validate_directory`.
 
     Args:
-        say: prints Kaldi's messages.
         source, target: path of the directory, path of the new directory.
         always_include_prefix: add the prefix sp1.0- to the names at speed 1.0 as well.
         include_spk_prefix: add prefixes, such as sp0.9-, to all names at speeds 0.9 and 1.1. If false, utterances
             and recordings get suffixes, and speakers keep their names.
 
-    Raises:
-        DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
+    Raise DataDirError if sox, ``wav.scp`` or ``spk2utt`` is missing, the target has features or is the source, a temporary directory
+    such as <target>_speed0.9 exists, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("wav.scp"):
@@ -261,7 +261,8 @@ def perturb_speed_3way(
     if os.path.isfile(feats):
         raise say.fail(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
     refuse_same_directory(source, target, "<srcdir> and <destdir> must be different.", say)
-    folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
+    factors = ("0.9", "1.1", "1.0") if always_include_prefix else ("0.9", "1.1")
+    folders = [f"{target.rstrip('/')}_speed{factor}" for factor in factors]
     for folder in folders:
         refuse_target(folder, source)
     with make_temporary_directories(*folders, beside=[source, target]):
@@ -295,7 +296,7 @@ def _make_and_combine_speeds(
     with set_status(1):
         for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
             perturb_speed(say_speed, factor, source, folder, include_spk_prefix=include_spk_prefix)
-    unchanged = "".join(folders[2:]) or source
+    unchanged = folders[2] if len(folders) > 2 else source
     if unchanged != source:
         try:
             copy_directory(
@@ -327,23 +328,22 @@ def perturb_volume(
     already has such a command, nothing is changed.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         reco2vol: path of a file with a factor for each recording, or "" for random factors, which are the same in every run.
         write_reco2vol: path to which the factors are written, or "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
-    Raises:
-        DataDirError: wav.scp is missing, a recording has no factor, or ``write_reco2vol`` is an input, a folder or a device.
+    Raise DataDirError if wav.scp is missing, a line of wav.scp or ``reco2vol`` is invalid, a recording has no factor, or
+    ``write_reco2vol`` is an input, a folder or a device, or cannot be written.
     """
     import random
 
     path = f"{folder}/wav.scp"
     if not os.path.isfile(path):
         raise say.fail(f"Expected {path} to exist")
-    for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
-        if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
+    input_paths = [reco2vol, *(os.path.join(folder, name) for name in DATA_FILES)]
+    for input_path in filter(os.path.exists, input_paths):
+        if os.path.exists(write_reco2vol) and os.path.samefile(input_path, write_reco2vol):
             raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     if os.path.isdir(write_reco2vol) or not is_replaceable(Path(write_reco2vol)):
         raise DataDirError("is not a regular file: write the volumes to another file", write_reco2vol)
@@ -352,7 +352,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError if there is no factor."""
+        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError for a missing factor, ValueError for an invalid entry."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -419,8 +419,7 @@ def change_recordings(
         change_chunk: takes a chunk; returns its changed lines, or b"" if ``change_line`` has to change them one by one.
         may_end_blank: True to accept blank lines at the end of the file.
 
-    Raises:
-        DataDirError: a line cannot be changed.
+    Raise DataDirError if ``change_line`` raises ValueError, or a line is blank and ``may_end_blank`` does not apply.
     """
     first_blank = 0  # Number of the first blank line, or 0 if there was none so far.
     for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -470,15 +469,13 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings in place (Kaldi: resample_data_dir.sh). Return the exit status 0.
 
     A sox command is added to each entry of ``wav.scp``. When the recording is read, it resamples, mixes all channels to one, and
-    converts samples to 16 bits. A missing utt2dur is written first. feats.scp, and cmvn.scp with it, is moved into ``.backup``.
+    converts samples to 16 bits. A missing utt2dur is written first. If feats.scp exists, feats.scp and cmvn.scp are moved into ``.backup``.
 
     Args:
-        say: prints Kaldi's messages.
         frequency: new sampling rate in Hz, or in kHz with the suffix k.
         folder: path of the directory.
 
-    Raises:
-        DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
+    Raise DataDirError if sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
     """
     sox = _find_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):

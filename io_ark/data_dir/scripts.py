@@ -134,8 +134,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
 
-    Raises:
-        DataDirError: an option on the command line is unknown, a value is invalid, or a configuration file is missing or invalid.
+    Raise DataDirError if an option on the command line is unknown, a value is invalid, or a configuration file is missing or invalid.
     """
     values: dict[str, Value] = {}
 
@@ -189,16 +188,20 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values anywhere in ``argv``. Return the passed options, with the value True, and the arguments."""
+    """Read options without values anywhere in ``argv``. ``options`` has the names of all options.
+
+    Return the options in ``argv``, by name with the value True, and the arguments. An unknown option is an argument.
+    """
     names = {format_flag(name): name for name in options}
     values: dict[str, Value] = {names[argument]: True for argument in argv if argument in names}
     return values, [argument for argument in argv if argument not in names]
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first in ``argv``. Return its value by name ({} if there is none), and the arguments.
+    """Read one option, which comes first in ``argv``. Return its value by name ({} without an option), and the arguments.
 
-    An option with a string as its default takes the next word, or "" if there is none. Any other option has the value True.
+    ``options`` has the default of each option by name. An option whose default is a string takes the next word as its value, or ""
+    if there is no next word. Any other option has the value True.
     Raise DataDirError for an unknown option, except for split_data.sh (which has ``per_utt``), where it is an argument.
     """
     names = {format_flag(name): name for name in options}
@@ -228,8 +231,7 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
     Returns:
         The values of the options on the command line, by name, and the other arguments.
 
-    Raises:
-        DataDirError: an option is unknown, or lacks a valid value.
+    Raise DataDirError if an option is unknown, or lacks a valid value.
     """
     values: dict[str, Value] = {}
     arguments: list[str] = []
@@ -262,7 +264,8 @@ _READERS: dict[Style, OptionReader] = {
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
     """Return a line of help for each option: the flag, the meaning from the Args of the script's function, and the default."""
-    arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    _, _, docstring_end = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")
+    arguments, _, _ = docstring_end.partition("\n\n")
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
         meanings.update(dict.fromkeys(names.split(", "), " ".join(text.replace("``", "`").split()).rstrip(".")))
@@ -292,7 +295,8 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
     if script.command == "combine" and not is_command:  # Like combine_data.sh, print the command line.
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
-        (say.write if is_command else warn)(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
+        write = say.write if is_command else warn
+        write(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
@@ -304,7 +308,7 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script. The argument is the exit status. As after Ctrl-C, the script does not wait for commands of wav.scp."""
+    """A signal ends the script. The argument is the exit status. As after Ctrl-C, the script does not wait for the commands in wav.scp."""
 
 
 @contextlib.contextmanager
@@ -375,15 +379,14 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
-    """Run the script ``name`` with the arguments of this process. Return its exit status (see :func:`run_protected`), or 1 for an unknown script."""
+    """Run the script ``name`` with the arguments of this process. Return the exit status (see :func:`run_protected`), 1 for an unknown name."""
     import gc
 
     gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.
     say = Printer(sys.argv[0], _write)
     if name not in SCRIPTS:  # The launcher was written by a newer version.
-        warn(
-            f"{say.name}: the installed kaldi-compat has no {name}: upgrade it, or run kaldi-compat data install again"
-        )
+        remedy = "upgrade it, or run kaldi-compat data install again"
+        warn(f"{say.name}: the installed kaldi-compat has no {name}: {remedy}")
         return 1
     return run_protected(say, lambda: call_script(SCRIPTS[name], say, sys.argv[1:]))
 
@@ -415,10 +418,9 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
     Returns:
         The paths of the launchers.
 
-    Raises:
-        DataDirError: a file with the name of a script is not a launcher and ``force`` is False, or the folder, ``data`` or a
-            parent in a relative path is a link, because the ``utils`` of a recipe is often a link to the ``utils`` of another
-            recipe. In both cases, no file is written.
+    Raise DataDirError if a file with the name of a script is not a launcher and ``force`` is False, or the folder, ``data`` or a parent
+    in a relative path is a link, because the ``utils`` of a recipe is often a link to the ``utils`` of another recipe. In both cases, no
+    file is written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
@@ -427,9 +429,8 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
         # The mark of a launcher is in its first 4096 bytes.
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
         if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
-            raise DataDirError(
-                "is another program: choose an empty folder, or pass --force to replace such files", path
-            )
+            message = "is another program: choose an empty folder, or pass --force to replace such files"
+            raise DataDirError(message, path)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with Stage(folder, Printer("install")) as stage:
         for name in names:
@@ -446,10 +447,8 @@ def _refuse_links(folder: str) -> None:
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
         if os.path.islink(base):
-            message = (
-                f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
-            )
-            raise DataDirError(message, base)
+            problem = f"is a link to {os.path.realpath(base)}, which other recipes may use"
+            raise DataDirError(f"{problem}: choose a folder of this recipe", base)
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
@@ -458,7 +457,8 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
     if argv[:1] in HELP:
         say.write(usage)
         return 0
-    values, arguments = read_any_options(say, {"force": False} if name == "install" else {}, argv)
+    options: dict[str, Value] = {"force": False} if name == "install" else {}
+    values, arguments = read_any_options(say, options, argv)
     if len(arguments) != 1:
         raise DataDirError(usage, status=2)
     [folder] = arguments
@@ -473,16 +473,15 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
 
 def run_data_command(argv: list[str]) -> int:
-    """Run ``kaldi-compat data`` with ``argv``. Return 2 for a wrong command, option or number of arguments, else see :func:`run_protected`."""
+    """Run ``kaldi-compat data`` with ``argv``. Return 2 for an unknown command or option, or a wrong number of arguments, else see :func:`run_protected`."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
         """Print the help text, or run the command in ``argv``. Return the exit status."""
         if not argv or argv[0] in ("--help", "-h"):
-            _write(
-                "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"
-            )
+            _write("Checks and changes Kaldi's data directories.\n")
+            _write("Usage: kaldi-compat data <command> [options] <arguments>\n")
             for command, script in commands.items():
                 _write(f"  {command:<20} {script.usage}")
             for command, usage in OTHER_COMMANDS.items():

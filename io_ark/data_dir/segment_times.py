@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 
 from io_ark.data_dir.awk_numbers import is_above, is_number, parse_column
-from io_ark.data_dir.line_chunks import read_chunks
+from io_ark.data_dir.line_chunks import number_chunks, read_chunks
 from io_ark.data_dir.line_fields import get_column
 from io_ark.data_dir.stage import DataDirError
 
@@ -26,21 +26,19 @@ def is_interval(start: bytes, end: bytes) -> bool:
 def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield pairs: a chunk of the file ``segments``, and a list with the duration of each line in seconds.
+    """Yield each chunk of the file ``segments`` with a list of the durations of its lines in seconds.
 
     Args:
         measure: function that takes the names of recordings and maps them to their durations in seconds. It is
             called once, and only if a segment lasts to the end of its recording.
 
-    Raises:
-        DataDirError: a segment lasts to the end of a recording that has no duration, or that does not last beyond the segment's start.
+    Raise DataDirError if a segment lasts to the end of a recording that has no duration, or that ends before or at the segment's start.
     """
     names = {name for chunk in read_chunks(segments) for _, name in _find_open_ends(chunk)}
     durations = measure(names) if names else {}
-    lines_before = 0
-    for chunk in read_chunks(segments):
+    for lines_before, chunk in number_chunks(read_chunks(segments)):
         starts, ends = parse_column(chunk, 3), parse_column(chunk, 4)
-        for index, name in _find_open_ends(chunk) if names else ():
+        for index, name in _find_open_ends(chunk):
             ends[index] = durations.get(name, math.nan)
             if not ends[index] > starts[index]:
                 keys = get_column(chunk, awk=True)
@@ -48,7 +46,6 @@ def compute_segment_durations(
                 if name not in durations:
                     problem = "ends at -1, but the recording has no duration: add the recording to wav.scp"
                 raise DataDirError(problem, segments, lines_before + index + 1, keys[index])
-        lines_before += chunk.count(b"\n") if names else 0
         yield chunk, list(map(float.__sub__, ends, starts))
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def parse_segment(line: str) -> Segment:
     An end of -1 stands for the end of the recording. Channels count from 0, and have at most 9 digits.
 
     Raises:
-        FormatError: the line is invalid, or the segment starts before 0 or does not end after its start.
+        FormatError: the line is invalid, the segment starts before 0, or the end is neither after the start nor -1.
 
     >>> from io_ark.data_dir import parse_segment
     >>> parse_segment("call-1-a call-1 5.0 6.5")
@@ -107,18 +107,18 @@ def parse_segment(line: str) -> Segment:
     fields = split_words(line)
     if len(fields) not in (4, 5):
         raise FormatError(f"should be {_SEGMENT_FIELDS}, not {line.strip()!r}: correct the line of segments")
-    key = fields[0]
-    if not all(_REAL.fullmatch(time) and math.isfinite(float(time)) for time in fields[2:4]):
-        message = f"has the times {fields[2]!r} and {fields[3]!r}: write start and end in seconds"
+    key, recording, *times = fields[:4]
+    channel = fields[4] if len(fields) == 5 else None
+    if not all(_REAL.fullmatch(time) and math.isfinite(float(time)) for time in times):
+        message = f"has the times {times[0]!r} and {times[1]!r}: write start and end in seconds"
         raise FormatError(message, key=key)
-    if len(fields) == 5 and not re.fullmatch("[0-9]{1,9}", fields[4]):
-        raise FormatError(f"has the channel {fields[4]!r}: write a whole number of 0 or more", key=key)
-    start, end = float(fields[2]), float(fields[3])
+    if channel is not None and not re.fullmatch("[0-9]{1,9}", channel):
+        raise FormatError(f"has the channel {channel!r}: write a whole number of 0 or more", key=key)
+    start, end = map(float, times)
     if not (start >= 0 and (end == TO_THE_END or start < end)):
-        times = f"the segment lasts from {start:g} to {end:g} s"
-        message = f"{times}: the start must be 0 or later, and the end after the start, or -1"
-        raise FormatError(message, key=key)
-    return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
+        problem = f"the segment lasts from {start:g} to {end:g} s"
+        raise FormatError(f"{problem}: the start must be 0 or later, and the end after the start, or -1", key=key)
+    return Segment(key, recording, start, end, None if channel is None else int(channel))
 
 
 def _parse_value(key: str, value: str) -> Segment:
@@ -150,7 +150,8 @@ def load_segments(
 
     Returns:
         A mapping that reads a value on access: a :class:`Segment`, or with ``wav_scp`` a
-        :class:`~io_ark.codecs.wave.Wave`. For errors on access, see :func:`parse_segment` and :meth:`Segment.cut`.
+        :class:`~io_ark.codecs.wave.Wave`. On access, errors of the segment are raised (see :func:`parse_segment` and
+        :meth:`Segment.cut`), and ArkError if ``wav_scp`` lacks the recording or the audio cannot be read.
 
     Raises:
         ArkError: a file cannot be opened or is invalid.
@@ -179,23 +180,25 @@ class _Cutter:
 
     def __init__(self, recordings: Mapping[str, Wave]) -> None:
         self._recordings = recordings
-        self._cached: tuple[str, Wave] | None = None
+        self._cached: tuple[str, Any] = ("", None)  # Key and audio of the last recording. No key is empty.
 
     def __call__(self, key: str, value: str) -> Wave:
         """Return the audio of the segment ``key value``, a line of ``segments``.
 
-        Raise MissingKeyError if wav.scp lacks the recording. For errors of the segment, see :meth:`Segment.cut`.
+        Raise MissingKeyError if wav.scp lacks the recording, ArkError if the audio cannot be read, and the errors of
+        :func:`parse_segment` and :meth:`Segment.cut`.
         """
         segment = _parse_value(key, value)
-        cached = self._cached
-        if cached is None or cached[0] != segment.recording:
+        cached_recording, wave = self._cached
+        if cached_recording != segment.recording:
             if segment.recording not in self._recordings:
                 raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp: add the recording")
-            cached = self._cached = (segment.recording, self._recordings[segment.recording])
-        return segment.cut(cached[1])
+            wave = self._recordings[segment.recording]
+            self._cached = segment.recording, wave
+        return segment.cut(wave)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_recordings": self._recordings, "_cached": None}
+        return {"_recordings": self._recordings, "_cached": ("", None)}
 
 
 def _return_text(key: str, value: str) -> str:

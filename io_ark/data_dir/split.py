@@ -23,13 +23,10 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
     Parts that are up to date are not written again. Return the exit status 0.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         number: number of parts, as it is written in the name of the folder.
         per_utt: divide the utterances of a speaker as well, and write the parts into split<n>utt/1 and so on.
 
-    Raises:
-        DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
+    Raise DataDirError if the number of parts is not a whole number of 1 or more, or the directory cannot be split.
     """
     part_count = parse_positive_integer(number)
     if not part_count:
@@ -49,7 +46,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
     if not is_out_of_date:
         return 0
     with Stage(folder, say) as stage, set_status(1):
-        _Split(say.with_name("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
+        _Split(say.with_name("utils/split_scp.pl"), src, stage, base, part_count, per_utt=per_utt).run()
     return 0
 
 
@@ -65,10 +62,12 @@ def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
 class _Split:
     """Splits the directory ``src`` into ``part_count`` parts ``base/1``, ``base/2`` and so on, which a stage writes.
 
-    With ``per_utt``, the utterances of a speaker may be in different parts.
+    ``say`` prints the messages of split_scp.pl. With ``per_utt``, the utterances of a speaker may be in different parts.
     """
 
-    def __init__(self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
+    def __init__(
+        self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, *, per_utt: bool
+    ) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 

@@ -77,6 +77,10 @@ class DataDirError(ArkError):
         file: path of the file, or "" if unknown.
         key: key of the line, or None if unknown.
         attributes: values of the attributes ``status`` and ``partly``.
+
+    >>> from io_ark import DataDirError
+    >>> str(DataDirError("has no speaker: add the speaker", "utt2spk", 3, "ann-1"))
+    'utt2spk:3: ann-1: has no speaker: add the speaker'
     """
 
     status, partly = 1, False
@@ -184,24 +188,25 @@ def set_status(status: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
+def lock_directories(*folders: str, may_change: bool = True, read_folders: Iterable[str] = ()) -> Iterator[None]:
     """Lock directories within this context, and clear up after killed jobs. Nothing is locked on Windows.
 
     Args:
         *folders: directories to lock. Missing directories are skipped. A directory that this process has locked keeps that lock.
-        change: True to exclude all other processes. If False, other processes may read the directories at the same time.
-        read: additional directories, which are locked for reading only.
+        may_change: True to exclude all other processes. If False, other processes may read the directories at the same time.
+        read_folders: additional directories, which are locked for reading only.
 
-    Raises:
-        DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
+    Raise DataDirError if a killed job has left an unfinished change, and the change cannot be finished or ``may_change`` is False.
     """
-    modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Maps device and inode to descriptor, path, change.
+    modes = dict.fromkeys(map(os.path.realpath, read_folders), False)
+    modes |= dict.fromkeys(map(os.path.realpath, folders), may_change)
+    # Maps device and inode to descriptor, path, and True for an exclusive lock.
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}
     counted_identities: list[tuple[int, int]] = []
     try:
-        for folder, is_changed in modes.items():
+        for folder, is_exclusive in modes.items():
             if not fcntl:
-                clear_up_directory(folder, is_locked=False, change=is_changed)
+                clear_up_directory(folder, is_locked=False, may_change=is_exclusive)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -211,18 +216,18 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
             identity = (status.st_dev, status.st_ino)
             if identity in directories:  # A second lock of this directory would wait for the first lock.
                 os.close(descriptor)
-                descriptor, folder, was_changed = directories[identity]
-                is_changed = is_changed or was_changed
-            directories[identity] = descriptor, folder, is_changed
+                descriptor, folder, was_exclusive = directories[identity]
+                is_exclusive = is_exclusive or was_exclusive
+            directories[identity] = descriptor, folder, is_exclusive
         # All jobs take locks in the order of device and inode, so that no two jobs wait for each other.
-        for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
+        for identity, (descriptor, folder, is_exclusive) in sorted(directories.items()):
             if not _lock_counts.get(identity):
                 is_locked = True
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH)
                 except OSError:  # The file system does not support locks.
                     is_locked = False
-                clear_up_directory(folder, is_locked=is_locked, change=is_changed)
+                clear_up_directory(folder, is_locked=is_locked, may_change=is_exclusive)
             _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
             counted_identities.append(identity)
         yield
@@ -241,7 +246,7 @@ def refuse_half_changed_directory(folder: str) -> None:
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
     if any((match := _TEMPORARY.fullmatch(name)) and match[1] == _CHANGES for name in names):
-        with lock_directories(folder, change=False):
+        with lock_directories(folder, may_change=False):
             pass
 
 
@@ -288,7 +293,7 @@ def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple
     return [name for name, owner in leftovers if owner not in skipped_processes], changes
 
 
-def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
+def clear_up_directory(folder: str, *, is_locked: bool, may_change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
@@ -296,25 +301,21 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
 
     Args:
         is_locked: True if this process has locked the directory.
-        change: True if the directory may be changed. If False, nothing is removed, and an unfinished change is an error.
+        may_change: True if this process may change the directory. If False, nothing is removed.
 
-    Raises:
-        DataDirError: a change cannot be finished.
+    Raise DataDirError if a change is unfinished and ``may_change`` is False, or a change cannot be finished.
     """
     names, changes = _find_leftovers(folder, is_locked)
-    if not change:
+    if not may_change:
         if changes:
-            message = (
-                "a job was ended while it changed this directory: run kaldi-compat data fix, or the same job, to finish "
-                "the change"
-            )
-            raise DataDirError(message, folder)
+            remedy = "run kaldi-compat data fix, or the same job, to finish the change"
+            raise DataDirError(f"a job was ended while it changed this directory: {remedy}", folder)
         return
     newer_names: list[str] = []
     for time_of_list, renames in changes:
         outdated_renames = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
         newer_names += [new or old for old, new in outdated_renames]
-        apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], then=UNFINISHED)
+        apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], ending=UNFINISHED)
     for name in names:
         # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
@@ -327,7 +328,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
 
 
 def _get_change_time(status: os.stat_result) -> int:
-    """Return the time, in nanoseconds, at which a file was last written or moved. On Windows, moves are not recorded."""
+    """Return the time in nanoseconds at which a file with this ``status`` was last written or moved. Windows does not record moves."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
@@ -340,7 +341,10 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames in the temporary file ``name``, or [] if the file is malformed or not from the process with id ``process``."""
+    """Return the renames in the temporary file ``name`` of a directory, which the process with the id ``process`` has written.
+
+    Return [] if the file is malformed, or has a rename that this process cannot have listed.
+    """
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -364,7 +368,7 @@ def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
 
 
 def is_inside(folder: str, name: str) -> bool:
-    """Return True if the relative path ``name`` stays within a directory and does not pass through a link or a file."""
+    """Return True if the relative path ``name`` stays within ``folder``, and none of its folders is a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
@@ -375,20 +379,19 @@ def refuse_irreplaceable_file(folder: str, name: str) -> None:
     """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
-        raise DataDirError(
-            "has a parent that is a link or a file instead of a folder: move the link or file away", path
-        )
+        message = "has a parent that is a link or a file instead of a folder: move the link or file away"
+        raise DataDirError(message, path)
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
         raise DataDirError("is not a regular file: move it away", path)
 
 
-def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
+def apply_renames(folder: str, renames: Iterable[Rename], ending: str = "") -> None:
     """Rename and remove files of a directory, and remove folders that become empty.
 
     Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
     renamed or removed before, and is skipped.
 
-    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
+    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``ending``, or if it is "", with advice.
     """
     parents = set()  # Folders of the removed files.
     for old, new in renames:
@@ -402,10 +405,8 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
         except OSError as error:
-            advice = then or ": check the permissions of the folder"
-            raise DataDirError(
-                f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
-            ) from None
+            advice, action = ending or ": check the permissions of the folder", "written" if new else "removed"
+            raise DataDirError(f"cannot be {action}: {error.strerror}{advice}", target) from None
     for base in sorted({*parents, *map(os.path.dirname, parents)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
@@ -419,7 +420,9 @@ def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
     names = []
     for base in within:
         base_path = os.path.join(folder, base)
-        for name in () if base and is_not_directory(base_path) else DATA_FILES:
+        if base and is_not_directory(base_path):
+            continue
+        for name in DATA_FILES:
             path = os.path.join(base_path, name)
             if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                 names.append(os.path.join(base, name))
@@ -442,7 +445,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing if it is missing."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing for a missing directory."""
     previous = None
     while True:
         try:
@@ -458,7 +461,8 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
     """Yield the target of each link in a directory, then the target of that link, and so on. Stop at a link to a directory."""
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    for name in names:
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
             if not os.path.islink(path) or os.path.isdir(path):
@@ -494,9 +498,10 @@ def refuse_target(target: str, *sources: str) -> None:
             base, name = os.path.split(base)
     if target_identity and target_identity in _iterate_identities(os.curdir):
         raise DataDirError("is or contains the working directory: choose another target", target)
-    while not os.path.lexists(real):
-        real = os.path.dirname(real)
-    for path in (target, real):
+    existing_parent = real
+    while not os.path.lexists(existing_parent):
+        existing_parent = os.path.dirname(existing_parent)
+    for path in (target, existing_parent):
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
@@ -552,8 +557,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
         beside: further directories that the job changes, which are created if missing. All directories are locked together,
             because jobs that lock directories one after another can block each other forever.
 
-    Raises:
-        DataDirError: a directory exists, is not empty, and has no marker file.
+    Raise DataDirError if a directory exists, is not empty, and has no marker file.
     """
     parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
     new_folders: list[str] = []
@@ -597,8 +601,7 @@ class Stage(DataFiles):
             not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
         changes_sources: True if the job writes durations into the sources.
 
-    Raises:
-        DataDirError: the directory cannot be made from these sources, see :func:`refuse_target`.
+    Entering the context raises DataDirError if the directory cannot be made from these sources (see :func:`refuse_target`).
     """
 
     def __init__(
@@ -610,10 +613,10 @@ class Stage(DataFiles):
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
         self._temporaries: list[str] = []  # Paths of all temporary files.
         changed_folders, read_folders = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
+        self._lock_all = functools.partial(lock_directories, *changed_folders, read_folders=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create the directory, and lock it and its sources. Raise DataDirError for an unusable directory or a byte-order mark."""
+        """Create and lock the directory, and lock its sources. Raise DataDirError for unsuitable sources, or for a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -700,11 +703,11 @@ class Stage(DataFiles):
             os.unlink(old)
         self._new[name] = path
 
-    def write(self, name: str, parts: Iterable[bytes]) -> None:
-        """Write the new version of the file ``name`` from consecutive parts of its content."""
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Write the new version of the file ``name`` from consecutive chunks of its content."""
         with self.open_writer(name) as write:
-            for part in parts:
-                write(part)
+            for chunk in chunks:
+                write(chunk)
 
     def copy(self, source: str, name: str) -> None:
         """Write the new version of the file ``name`` as a copy of the file at the path ``source``."""
@@ -727,7 +730,10 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """At the commit, copy the present version of ``name``, or else the directory's old file, into ``.backup``, unless it was copied before."""
+        """At the commit, copy the current version of the file ``name`` into ``.backup``, unless this version is already copied.
+
+        In a stage with sources that has not written the file, the old file of the directory is copied.
+        """
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -755,7 +761,7 @@ class Stage(DataFiles):
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
-            renames += self._set_aside_old_files()
+            renames += self._list_backup_renames()
         if renames and self._sources:
             renames += [(name, "") for name in list_known_files(self.folder, list_parts(self.folder))]
         for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
@@ -765,7 +771,7 @@ class Stage(DataFiles):
         with delay_signals():
             changes = self._write_changes(renames) if len(renames) > 1 else ""
             try:
-                apply_renames(self.folder, renames, then=UNFINISHED if changes else "")
+                apply_renames(self.folder, renames, ending=UNFINISHED if changes else "")
             except BaseException:
                 if changes:
                     self._temporaries.clear()  # The next job needs the temporary files to finish the change.
@@ -786,7 +792,7 @@ class Stage(DataFiles):
         return path
 
     def _list_renames(self, name: str, new: str | None) -> list[Rename]:
-        """Return the rename of ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
+        """Return the rename of the file at the path ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []
@@ -794,7 +800,7 @@ class Stage(DataFiles):
             return []  # An unchanged file keeps its time and, if it is a link, stays a link.
         return [(os.path.basename(new), name)]
 
-    def _set_aside_old_files(self) -> list[Rename]:
+    def _list_backup_renames(self) -> list[Rename]:
         """Return renames that move data files into ``.backup`` unless this stage has written them. Print Kaldi's message for each file."""
         renames = []
         for name in list_known_files(self.folder):

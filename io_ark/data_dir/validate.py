@@ -80,14 +80,14 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
     """Return the first position, counted from 1, at which two lists of keys differ, and the two keys there.
 
-    A list that has ended has the key None. Return None for equal lists.
+    If one list has ended there, its key is None. Return None for equal lists.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
-    return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
+    return next(((position, (key, other_key)) for position, (key, other_key) in pairs if key != other_key), None)
 
 
 class Check(DataFiles):
-    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, then raises an error."""
+    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, and raises DataDirError."""
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -99,7 +99,7 @@ class Check(DataFiles):
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, field: int = 1) -> KeyList:
-        """Return the keys of the file ``name``, which are in ``field`` 1 or 2. Each field of a file is read only once."""
+        """Return the keys of the file ``name``, which are in the field with the number ``field``, 1 or 2. Each field is read only once."""
         if (name, field) not in self._lists:
             key_list, utterances = KeyList(self.locate(name), field), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
@@ -123,22 +123,21 @@ class Check(DataFiles):
             message = f"file {key_list.file} is not sorted or has duplicates"
             raise self.say.fail(message, problem, key_list.file, key_list.unsorted_line, key)
 
-    def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
+    def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, is_whole: bool = False) -> None:
         """Check that two files have the same keys in the same order. If not, print Kaldi's message, and raise DataDirError.
 
-        With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
+        ``is_whole`` is True if ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to ``text``.
         """
         if expected.keys == actual.keys:
             return
         difference = find_first_difference(iter(expected.keys), iter(actual.keys))
         assert difference
         line_number, (expected_key, actual_key) = difference
-        self.say(text if short else f"Error: in {self.folder}, {text}")
-        if not short:
+        self.say(text if is_whole else f"Error: in {self.folder}, {text}")
+        if not is_whole:
             self.say("differ, partial diff is:")
-            self.say.write(
-                f"[Lengths are {expected.file}={expected.line_count} versus {actual.file}={actual.line_count}]"
-            )
+            lengths = f"{expected.file}={expected.line_count} versus {actual.file}={actual.line_count}"
+            self.say.write(f"[Lengths are {lengths}]")
         is_expected_missing = actual_key is None or (expected_key is not None and expected_key < actual_key)
         list_with_key, list_without_key, key = (
             (expected, actual, expected_key) if is_expected_missing else (actual, expected, actual_key)
@@ -151,7 +150,7 @@ class Check(DataFiles):
         raise self.say.fail("", advice, list_without_key.file, line_number, key)
 
     def check_values(self, name: str) -> None:
-        """Check the lines of the file ``name`` by its rule in ``_VALUES``, if any. Raise DataDirError for the first bad line."""
+        """Check the lines of the file ``name`` with the function that ``_VALUES`` names, if any. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
         name_of_check, advice, message, line_format = _VALUES[name]
@@ -168,8 +167,8 @@ class Check(DataFiles):
         """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments.
 
         ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the keys of the file
-        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, or "-" for
-        the short message.
+        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, in which {}
+        stands for the file that was compared, or "-" for a shorter message.
         """
         if not self.find(name):
             return
@@ -183,10 +182,10 @@ class Check(DataFiles):
                 message = text.format(other_name)
                 if text == "-":
                     message = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
-                self.compare_keys(expected, self.read_keys(name), message, short=text == "-")
+                self.compare_keys(expected, self.read_keys(name), message, is_whole=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes it optional."""
+        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes the file optional."""
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -288,17 +287,14 @@ def validate_directory(
     If ``say.as_script`` and the directory has images.scp, the recipe's own script checks it instead, and its status is returned.
 
     Args:
-        say: prints Kaldi's messages.
-        folder: path of the directory.
         no_feats: do not require feats.scp. If the file exists, it is checked.
         no_wav: do not require wav.scp. If the file exists, it is checked.
         no_text: do not require or check text.
         no_spk_sort: do not require that the speakers in utt2spk are sorted.
         non_print: accept unprintable characters in text.
 
-    Raises:
-        DataDirError: the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
-            message was printed.
+    Raise DataDirError if the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
+    message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
@@ -340,7 +336,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
             raise say.fail(f"no such file {name}", f"is missing: {advice[name]}", check.locate(name))
         if not check.has_lines(name):
             raise say.fail(f"empty file {name}", f"is empty: {advice[name]}", check.locate(name))
-    with open(utt2spk, "rb") as file:
+    with open(utt2spk, "rb") as file:  # Most files agree byte by byte, so that no lines need to be compared.
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         is_equal = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not is_equal:
@@ -370,10 +366,12 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
     if difference := find_first_difference(lines, expected_lines):
-        line_number, pair = difference
-        shown_line, expected_line = (repr(decode_key(text)) if text else "no such line" for text in pair)
-        problem = f"has {shown_line}, but spk2utt has {expected_line}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        key = get_field(pair[0] or pair[1] or b"")
+        line_number, (actual_line, expected_line) = difference
+        shown, expected_shown = (
+            repr(decode_key(text)) if text else "no such line" for text in (actual_line, expected_line)
+        )
+        problem = f"has {shown}, but spk2utt has {expected_shown}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        key = get_field(actual_line or expected_line or b"")
         raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
 
@@ -393,10 +391,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
-    """Return advice for an error: how to rename utterances or speakers, so that utt2spk is sorted by speaker.
-
-    The utterance ``key`` of the speaker ``speaker`` is out of order.
-    """
+    """Return advice on renaming the utterance ``key``, which is out of order, or its ``speaker``, so that utt2spk is sorted by speaker."""
     if key.startswith(speaker):
         return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
     return "begin every utterance's name with its speaker"
@@ -469,7 +464,7 @@ def check_recordings(check: Check) -> None:
         if check.find("text") and segment_keys.keys != utterances.keys:
             say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
             lengths = f"Lengths are {segment_keys.line_count} vs {utterances.line_count}"
-            check.compare_keys(utterances, segment_keys, lengths, short=True)
+            check.compare_keys(utterances, segment_keys, lengths, is_whole=True)
         message = "recording-ids extracted from segments and wav.scp"
     check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"

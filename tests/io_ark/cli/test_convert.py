@@ -308,7 +308,7 @@ def test_empty_names_are_the_standard_streams(ark: Ark) -> None:
     assert convert_data("", "o.npz") == b"" and Path("o.npz").exists()
     assert convert_data("feats.ark", "") == Path("feats.ark").read_bytes()
     Path("o.csv").write_bytes(convert_data("feats.ark", "", "--to", "csv"))
-    same(dict(FORMATS["csv"].entries(Path("o.csv"))))
+    same(dict(FORMATS["csv"].iterate_entries(Path("o.csv"))))
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
@@ -317,7 +317,7 @@ def test_no_file_is_written_beside_standard_output(name: str, ark: Ark) -> None:
     pytest.importorskip(NEEDED.get(name, "numpy"))
     command = [*PROGRAM, "convert", "feats.ark", "/proc/self/fd/1", "--to", name]
     Path("out").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
-    same(dict(FORMATS[name].entries(Path("out"))))
+    same(dict(FORMATS[name].iterate_entries(Path("out"))))
 
 
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs a device")
@@ -513,7 +513,7 @@ def test_an_interrupt_while_hdf5_writes_is_raised_when_it_has_written(monkeypatc
         return done[-1]
 
     monkeypatch.setattr(formats._FileForHdf5, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt), FORMATS["hdf5"].write(Path("o.h5"), Settings()) as write_array:
+    with pytest.raises(KeyboardInterrupt), FORMATS["hdf5"].open_writer(Path("o.h5"), Settings()) as write_array:
         for key in "ab":
             write_array(key, np.zeros((1000, 80)))
     assert len(done) > 1 and not h5py.h5f.get_obj_count(types=h5py.h5f.OBJ_FILE)

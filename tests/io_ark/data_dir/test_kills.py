@@ -466,7 +466,7 @@ def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: 
     descriptor = os.open(tmp_path, os.O_RDONLY)
     (tmp_path / "link").symlink_to(".")
     names = str(tmp_path / "none"), f"{tmp_path}/link/", str(tmp_path)
-    with lock_directories(*names, change=change, read=names):
+    with lock_directories(*names, may_change=change, read_folders=names):
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         if not change:

@@ -118,7 +118,10 @@ def test_recording_is_read_once_for_adjacent_segments() -> None:
     cut = _Cutter(Recordings(waves))
     assert [cut(name, f"{name} 0 0.5").samples.max() for name in ("r1", "r1", "r2", "r2", "r1")] == [0, 0, 1, 1, 0]
     assert read == ["r1", "r2", "r1"]
-    assert cut.__getstate__() == {"_recordings": waves, "_cached": None}  # A copy for another process has no audio.
+    assert cut.__getstate__() == {
+        "_recordings": waves,
+        "_cached": ("", None),
+    }  # A copy for another process has no audio.
 
 
 @pytest.mark.parametrize(
