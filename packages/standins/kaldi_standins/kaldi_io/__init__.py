@@ -171,11 +171,7 @@ def popen(cmd: str, mode: str = "rb") -> Any:
 
 
 def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Iterate over the alignments of an archive, as :func:`read_vec_int_ark` does.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    """Iterate over the alignments of an archive. See :func:`read_vec_int_ark` for the arguments and types.
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
@@ -213,14 +209,11 @@ def read_vec_int_scp(
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the vectors of integers that a script file names.
 
-    For the types of the vectors, see :func:`read_vec_int_ark`. For ranges, see :func:`read_mat_scp`.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments and the types of the vectors, see :func:`read_vec_int_ark`. For ranges, see :func:`read_mat_scp`.
 
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a vector of integers.
+        ArkError: during iteration, if a file cannot be opened, an object is not a vector of integers, or a range is
+            invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -253,14 +246,10 @@ def read_vec_flt_scp(
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors that a script file names.
 
-    For the types of the vectors, see :func:`read_vec_flt_ark`. For ranges, see :func:`read_mat_scp`.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments and the types of the vectors, see :func:`read_vec_flt_ark`. For ranges, see :func:`read_mat_scp`.
 
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a float vector.
+        ArkError: during iteration, if a file cannot be opened, an object is not a float vector, or a range is invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -309,17 +298,13 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Iterate over the matrices that a script file names; see :func:`read_mat_ark`.
+    """Iterate over the matrices that a script file names. For the arguments and types, see :func:`read_mat_ark`.
 
     A range such as ``feats.ark:123[0:9]`` is a Python slice, as in kaldi_io, so it excludes its end and selects 9
     rows. In Kaldi and io_ark, it includes its end and selects 10 rows.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
-
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a matrix.
+        ArkError: during iteration, if a file cannot be opened, an object is not a matrix, or a range is invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -368,11 +353,7 @@ def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 def read_cnet_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the confusion networks of an archive, which are stored as posteriors (:func:`read_post_ark`).
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    """Iterate over the confusion networks of an archive, which are stored as posteriors: see :func:`read_post_ark`.
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry is not a posterior.
@@ -410,14 +391,11 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 def read_post_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the posteriors that a script file names; see :func:`read_post_ark`.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    """Iterate over the posteriors that a script file names. For the arguments and types, see :func:`read_post_ark`.
 
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a posterior.
+        ArkError: during iteration, if a file cannot be opened, an object is not a posterior, or a location has
+            a range.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -590,9 +568,9 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
     >>> script.getvalue().rpartition(":")[2]
     '5\\n'
     """
-    start = ark_fout.tell() + len(encode_key(key)) + 1
+    offset = ark_fout.tell() + len(encode_key(key)) + 1
     write_mat(ark_fout, mat, key)
-    scp_out.write(f"{key}\t{ark_fout.name}:{start}\n")
+    scp_out.write(f"{key}\t{ark_fout.name}:{offset}\n")
 
 
 def write_post(
@@ -840,29 +818,29 @@ def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractConte
 
 
 @contextmanager
-def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
-    """Yield a source of the uncompressed data of a gzipped file (see :func:`_open_gzipped_file`)."""
-    with _open_gzipped_file(name, "rb") as stream, open_source(stream) as source:
+def _open_gzipped_source(match: re.Match[str]) -> Iterator[Source]:
+    """Yield a source of the uncompressed data of a gzipped file. For ``match``, see :func:`_open_gzipped_file`."""
+    with _open_gzipped_file(match, "rb") as stream, open_source(stream) as source:
         yield source
 
 
 @repeat_errors
 def _read_archive(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of an archive. ``object_codec`` reads the values."""
-    with _open_source(file, access, True) as source:
+    with _open_source(file, access, whole=True) as source:
         yield from read_entries(source, object_codec)
 
 
 def _read_single_object(object_codec: Codec[Any], file: FileOrName, access: Access) -> Any:
     """Read one object with ``object_codec``, from an open file or from a location."""
-    with _open_source(file, access, False) as source:
+    with _open_source(file, access, whole=False) as source:
         return object_codec.read(source)
 
 
 @repeat_errors
 def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     """Yield keys and objects of a script file. A range after a location is a Python slice, so it excludes its end."""
-    with _open_source(file, access, True) as source:
+    with _open_source(file, access, whole=True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(object_codec, access, in_order=True)
 
@@ -883,6 +861,8 @@ def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> 
         location, range_text = match.groups()
         value = load_object(key, location)
         slices = _parse_slices(range_text, key)
+        if not isinstance(value, np.ndarray):
+            raise RangeError(f"the range [{range_text}] cannot cut a posterior: remove the range", key=key)
         if len(slices) > value.ndim:
             dimensions = f"{len(slices)} dimensions, but the array has {value.ndim}: shorten the range"
             raise RangeError(f"the range [{range_text}] has {dimensions}", key=key)

@@ -36,9 +36,9 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
             swapper.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
             swapper.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
-        swapper.copy_bytes(3)
-        count = 1
-        for _ in range(2 if token[1:] == b"M" else 1):
+        swapper.copy_bytes(3)  # The token and a space.
+        count = swapper.swap_sized_integer()
+        if token[1:] == b"M":  # A matrix has a number of rows and a number of columns.
             count *= swapper.swap_sized_integer()
         swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", count)
     else:  # The object is a vector of integers.

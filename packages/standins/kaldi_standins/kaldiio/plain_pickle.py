@@ -165,12 +165,15 @@ class _Reader:
         return value
 
     def _charge_sizes(self, values: Any) -> Any:
-        """Add the lengths of ``values`` that will be copied or hashed to the total, and return ``values``.
+        """Add the sizes of ``values``, which will be copied or hashed, to the total size, and return ``values``.
 
         Raise FormatError if the total is too large for the bytes read, as in a pickle that would fill the memory.
         """
         for value in values:
-            self._charged_size += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
+            if hasattr(value, "__len__"):
+                self._charged_size += len(value)
+            elif isinstance(value, int):  # Python's integers have any size.
+                self._charged_size += value.bit_length() // 8
         # Arrays charge their data once, or in protocol 2 twice, as text and as bytes. The limit leaves a margin.
         if self._charged_size > 4 * (self._source.tell() - self._start) + 1000:
             raise FormatError(

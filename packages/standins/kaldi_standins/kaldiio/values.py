@@ -82,7 +82,7 @@ class KaldiioCodec(AnyCodec):
     def _read_text(self, source: Source) -> Any:
         """Read an object in text. A vector or line of numbers becomes an int32 array if all are whole, else float32.
 
-        All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
+        Any other object has the type that :class:`~io_ark.codecs.AnyCodec` detects. Raise FormatError for no object.
         """
         if (source.tell() == 0 and not _peek_until(source, b"\n").strip()) or not source.peek(1):
             source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.

@@ -100,7 +100,8 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
         )
     channels = samples.shape[1] if samples.ndim == 2 else 1
     frame_bytes = channels * samples.itemsize
-    # The header has 16 bits for a frame, and 32 bits for bytes per second and for the size, which counts 36 bytes more.
+    # The header has 16 bits for the bytes per frame, and 32 bits for the bytes per second and for the size, which
+    # includes 36 bytes of the header.
     if not 0 < frame_bytes < 2**16 or not 0 < rate * frame_bytes < 2**32 or samples.nbytes >= 2**32 - 36:
         size = f"{len(samples)} samples of {channels} channel{'s' * (channels != 1)} at {rate} Hz"
         raise FormatError(f"{size} do not fit into a wave file: correct the channels or the rate, or split the audio")
@@ -111,7 +112,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the rate and samples of the wave file at the current position.
+    """Read the rate in Hz and the samples (T,) or (T, channels) of the wave file at the current position.
 
     Linear samples of up to 8 bits become uint8, and of up to 16 bits int16. soundfile decodes all others to float64.
 
@@ -172,7 +173,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
-    """Decode an audio file of any format with soundfile to its rate and samples, by default float64 from -1 to 1.
+    """Decode an audio file with soundfile to its rate in Hz and samples, by default float64 from -1 to 1.
 
     Args:
         data: bytes of the file.
