@@ -78,13 +78,13 @@ def split_into_frames(
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
-        starts, lengths: (utterances,): index of the first sample, and number of samples.
+        starts, lengths: index of the first sample, and number of samples, of each utterance (utterances,).
         constants: the tracker's numbers and tables.
-        ends: (chunks,): index after the last sample of each chunk of a single utterance; None for chunks of
+        ends: index after the last sample of each chunk of a single utterance (chunks,); None for chunks of
             ``constants.chunk`` samples.
 
     Raises:
-        AudioError: a sample is infinite or not a number.
+        AudioError: a sample is infinite or NaN.
     """
     bounds, chunk_begins, chunk_ends = _divide_into_chunks(lengths, constants.chunk, ends)
     utterance, last_chunks = np.repeat(np.arange(len(lengths)), np.diff(bounds)), bounds[1:] - 1
@@ -134,22 +134,23 @@ def _divide_into_chunks(
     """Divide the audio of utterances into chunks. The last chunk of an utterance is empty, and marks its end.
 
     Args:
-        lengths: (utterances,): number of samples of each utterance.
+        lengths: number of samples of each utterance (utterances,).
         chunk_size: number of samples in a chunk; 0 for one chunk with all audio.
         ends: ends of the chunks, as for :func:`split_into_frames`; None for chunks of ``chunk_size`` samples.
 
     Returns:
-        bounds: (utterances + 1,): index of the first chunk of each utterance, and the number of chunks.
-        begins, ends: (chunks,): first sample of each chunk in its utterance, and index after its last sample.
+        bounds: index of the first chunk of each utterance, and the number of chunks (utterances + 1,).
+        begins, ends: indices in the utterance of a chunk's first sample, and after its last sample (chunks,).
     """
     if ends is not None:
         return np.array([0, len(ends) + 1]), np.concatenate(([0], ends)), np.concatenate((ends, lengths))
     step = chunk_size or max(1, int(lengths.max(initial=0)))
     chunk_counts = -(-lengths // step) + 1
     bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
-    first_chunks, limits = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
+    # First chunk and length of the utterance of each chunk.
+    first_chunks, utterance_lengths = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
     begins = (np.arange(bounds[-1]) - first_chunks) * step
-    return bounds, np.minimum(begins, limits), np.minimum(begins + step, limits)
+    return bounds, np.minimum(begins, utterance_lengths), np.minimum(begins + step, utterance_lengths)
 
 
 def _take_previous(values: Integers, bounds: Integers) -> Integers:
@@ -260,18 +261,18 @@ def _find_changes_of_ballast(
     them was computed. Both results are 0 for frames whose ballast is not revised.
 
     Args:
-        variance: (chunks,): variance from which the ballast of the new frames of each chunk is computed.
+        variance: variance from which the ballast of the new frames of each chunk is computed (chunks,).
         chunks: the chunks of all utterances.
         constants: the tracker's numbers and tables.
     """
     bounds, frame_counts, new_frames = chunks.bounds, chunks.frame_counts, chunks.new_frame_counts
     num_chunks, counts = np.diff(bounds), frame_counts[bounds[1:] - 1]
-    limit = max(0, constants.recompute_frame)
-    # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
-    is_early = (frame_counts < max(1, limit)).astype(np.int64)
+    max_repeated = max(0, constants.recompute_frame)  # Maximum number of frames that are searched again.
+    # The revised ballast has the variance after the first chunk with ``max_repeated`` frames, or after the last chunk.
+    is_early = (frame_counts < max(1, max_repeated)).astype(np.int64)
     num_early = np.add.reduceat(is_early, bounds[:-1]) if len(num_chunks) else num_chunks
     revised_variance = variance[bounds[:-1] + np.minimum(num_early, num_chunks - 1)].astype(F32)
-    repeated_counts = np.minimum(counts, limit)  # Number of frames of each utterance that are searched again.
+    repeated_counts = np.minimum(counts, max_repeated)  # Number of frames of each utterance that are searched again.
     old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, num_chunks)
     # Kaldi compares the variances with ApproxEqual.
     is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
@@ -282,10 +283,8 @@ def _find_changes_of_ballast(
     is_revised = np.repeat(has_changed, counts)
     first_rows = np.cumsum(counts) - counts
     is_revised &= np.arange(len(is_revised)) < np.repeat(first_rows + repeated_counts, counts)
-    old, revised = (
-        np.repeat(_compute_revised_ballast(variance, constants), new_frames),
-        np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
-    )
+    old = np.repeat(_compute_revised_ballast(variance, constants), new_frames)
+    revised = np.repeat(_compute_revised_ballast(revised_variance, constants), counts)
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
 
 
@@ -312,10 +311,10 @@ def group_rows(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return the samples of frames with preemphasis, one frame after the other: (count * constants.span,).
+    """Return the samples (count * constants.span,) of frames with preemphasis, one frame after another.
 
     Args:
-        signal: (samples,): resampled audio. Samples of frames before or after the audio become zero.
+        signal: resampled audio (samples,). Samples of frames before or after the audio become zero.
         first: index of the first frame's first sample, which may be negative. Frame ``i`` starts ``i * shift`` later.
         count: number of frames.
         constants: the tracker's numbers and tables.

@@ -42,7 +42,7 @@ class Analysis:
         """Search for the cheapest paths through the frames of an utterance whose audio arrives in chunks.
 
         Args:
-            samples: ``(samples,)``: the audio.
+            samples: audio ``(T,)`` on the scale of 16-bit integers, at ``options.sample_frequency``.
             options: the tracker's options.
             ends: index after the last sample of each chunk; None for chunks of ``options.frames_per_chunk`` frames.
 
@@ -61,7 +61,7 @@ class Analysis:
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return the correlation (NCCF) and the pitch in Hz of each frame on the traced path: ``(frames, 2)``."""
+        """Return the correlation (NCCF) and the pitch in Hz ``(frames, 2)`` of each frame on the traced path."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 

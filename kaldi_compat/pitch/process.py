@@ -80,10 +80,10 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     In the mean, each frame is weighted by its probability of voicing.
 
     Args:
-        features: ``(..., frames, 2)``: correlation and pitch in Hz.
+        features: correlation and pitch in Hz ``(..., frames, 2)``.
         left, right: number of frames before and after each frame in the window of the mean. The window is shorter at
             both ends of an utterance.
-        lengths: ``(...,)``: number of valid frames; None if all frames are valid. Later frames are undefined.
+        lengths: number of valid frames ``(...,)``; None if all frames are valid. Later results are undefined.
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
@@ -174,16 +174,16 @@ def process_pitch(
     """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
     Args:
-        features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
+        features: normalized correlation and pitch in Hz ``(..., frames, 2)`` from the pitch tracker.
         options, changes: the columns and their scales, as ``ProcessPitchOptions`` or by name (default: Kaldi's).
-        lengths: ``(...,)``: number of valid frames of each utterance in a padded batch. Later frames are ignored.
+        lengths: number of valid frames of each utterance in a padded batch ``(...,)``. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
-        ``(..., frames + delay, dim)``, or ``(..., 0, dim)`` if there are no frames. There is a column for each chosen
-        feature, in this order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
+        Features ``(..., frames + delay, dim)``, or ``(..., 0, dim)`` if there are no frames. The selected columns have
+        this order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not match.
@@ -242,9 +242,9 @@ def process_utterances(
     """Apply :func:`process_pitch` to several utterances together. The results are bit-identical.
 
     Args:
-        features: (rows, 2): the correlation and the pitch in Hz of all utterances, for which
-            :func:`can_process_together` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
+        features: correlation and pitch in Hz (rows, 2) of all utterances, for which :func:`can_process_together` is
+            true.
+        bounds: first row of each utterance, and the number of rows (utterances + 1,).
         options: options of the pitch features.
         generator: source of the noise on the deltas.
 
@@ -298,14 +298,14 @@ def compute_undelayed_features(
     """Compute the features of :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
-        features: (..., frames, 2): the normalized correlation, and the pitch in Hz.
-        noise: (..., frames): standard normal numbers; None for no noise.
+        features: normalized correlation and pitch in Hz (..., frames, 2).
+        noise: standard normal numbers (..., frames); None for no noise.
         options: the columns and their scales.
-        lengths: (...): number of valid frames; None if all frames are valid.
+        lengths: number of valid frames (...,); None if all frames are valid.
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
-        (..., frames, dim), with the columns of :func:`process_pitch`.
+        Features (..., frames, dim) with the columns of :func:`process_pitch`.
     """
     xp = get_namespace(features)
     if lengths is not None:  # The padding gets the value 1, whose logarithm and gradient are finite.
@@ -336,11 +336,11 @@ def _compute_columns(
     """Return the columns that the options select, in the order of :func:`process_pitch`: (..., frames, columns).
 
     Args:
-        correlation, log_pitches: (..., frames): normalized correlation, and log pitch.
+        correlation, log_pitches: normalized correlation, and natural logarithm of the pitch in Hz (..., frames).
         options: options of the processing.
         normalize_pitch, compute_deltas: functions that return the normalized log pitch and the deltas of the log
             pitch, (..., frames). They are called only for columns that the options select.
-        noise: (..., frames): standard normal noise on the deltas; None for no noise.
+        noise: standard normal noise on the deltas (..., frames); None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:

@@ -92,8 +92,8 @@ def search_paths(
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
         begin, end: first row to search, and the row after the last row.
-        costs: (states,): cost of the cheapest path to each state of the frame before row ``begin``; zeros at the start
-            of an utterance. The costs at the last row replace them.
+        costs: costs (states,) of the cheapest path to each state of the frame before row ``begin``, or zeros at the
+            start of an utterance. The costs at the last row replace them.
         lattice: receives the result in its last ``end - begin`` frames. It starts with frames of earlier searches.
         ends: index in ``lattice`` after the last frame of each utterance whose best path is traced. The first
             utterance starts at frame 0, and each other utterance starts where the previous one ends.
@@ -136,8 +136,8 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
-        with_ballast, correlation: (frames, lags): correlations with ballast and without.
-        mean_products: (frames,): product of the energies of the two correlated windows, averaged over the lags.
+        with_ballast, correlation: correlations with and without ballast (frames, lags).
+        mean_products: product of the energies of the two correlated windows, averaged over the lags (frames,).
     """
     size, count = constants.window, rows.stop - rows.start
     with_ballast, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
@@ -158,7 +158,7 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside the audio."""
+    """Return the samples (rows, span) of the rows ``begin`` to ``end - 1``. They are zero outside the audio."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
@@ -196,9 +196,9 @@ def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: 
 
     Args:
         constants: the tracker's numbers and tables.
-        with_ballast: (frames, lags): correlation with ballast, at whole lags.
-        scale: (frames,): factor on the correlations of each frame.
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
+        with_ballast: correlations with ballast at whole lags (frames, lags).
+        scale: factor on the correlations of each frame (frames,).
+        groups: group of each frame (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     correlations = np.empty((len(with_ballast), constants.states), F32)
     for group in np.unique(groups).tolist():
@@ -220,7 +220,7 @@ def find_predecessors(path_costs: Floats) -> States:
     minimum that is an improvement. The order decides between predecessors whose costs are equal in float32.
 
     Args:
-        path_costs: (states, states): cost of each state (row) when it follows each previous state (column).
+        path_costs: cost of each state (row) when it follows each previous state (column), (states, states).
 
     Returns:
         Index of the predecessor of each state, (states,).
@@ -298,7 +298,7 @@ def count_undecided_frames(predecessors: States, max_frames: int) -> int:
     frame. Paths do not cross, so only the paths to the lowest and to the highest state are followed.
 
     Args:
-        predecessors: (frames, states): see :class:`Lattice`.
+        predecessors: previous state on the cheapest path to each state (frames, states).
         max_frames: upper bound of the result.
     """
     lowest, highest, view = 0, predecessors.shape[1] - 1, predecessors.data  # A memoryview is fast to index.

@@ -26,7 +26,7 @@ _MAX_FRAMES = 768
 
 
 class _ThreadMemory(threading.local):
-    """Memory for paths that each thread reuses. Allocating memory for each block takes a tenth of the time."""
+    """Memory for paths that each thread reuses. Allocating memory for each block would take a tenth of the time."""
 
     memory: Lattice | None = None
 
@@ -100,17 +100,17 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     """Compute the normalized correlation and the pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
-        samples: ``(samples,)``: array or tensor of audio at ``options.sample_frequency``, on the scale of 16-bit
-            integers.
+        samples: audio ``(T,)`` on the scale of 16-bit integers, at ``options.sample_frequency``: an array or a tensor.
         options, changes: range and grid of the pitches, as ``PitchOptions`` or by name; Kaldi's defaults if omitted.
 
     Returns:
-        ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
+        The normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz ``(frames, 2)``.
         The result has no gradient. For gradients and batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:
         AudioError: ``samples`` has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
         FeatureError: ``samples`` is neither an array nor a tensor.
+        OptionError: Kaldi refuses an option.
 
     >>> import numpy as np
     >>> from kaldi_compat import track_pitch
@@ -136,7 +136,7 @@ def track_pitches(
     """Apply :func:`track_pitch` to many utterances at once.
 
     Args:
-        utterances: pairs of any key and the utterance's audio, an array (samples,).
+        utterances: pairs of any key and the utterance's audio, an array (T,).
         options, changes: options of the tracker: see :func:`track_pitch`.
 
     Returns:
@@ -162,12 +162,12 @@ def track_block(
 
     Args:
         samples: audio of the utterances, contiguous int16 or float32 (T,).
-        starts, lengths: (utterances,): index of the first sample, and number of samples.
+        starts, lengths: index of the first sample, and number of samples, of each utterance (utterances,).
         options: the tracker's options.
 
     Returns:
-        features: (rows, 2): normalized correlation and pitch in Hz of all frames.
-        bounds: (utterances + 1,): first row of each utterance, and the number of rows.
+        features: normalized correlation and pitch in Hz of all frames (rows, 2).
+        bounds: first row of each utterance, and the number of rows (utterances + 1,).
 
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -185,9 +185,10 @@ def track_block(
         ends = frames.rows[(frames.rows > decided_count) & (frames.rows <= end)] - decided_count
         count = int(ends.max(initial=0))
         is_continued = decided_count + count < end  # True if the last utterance continues after row ``end - 1``.
-        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided_count] * is_continued])
-        if is_continued:
-            count = paths.count_agreed_frames(len(paths) - count)
+        continued_end = [end - decided_count] if is_continued else []
+        paths.extend(frames, begin, end, [*ends.tolist(), *continued_end])
+        if is_continued:  # The frames of utterances that have ended are decided, even if paths do not agree on them.
+            count = paths.count_agreed_frames(max_latency=len(paths) - count)
         features[decided_count : decided_count + count] = paths.decide_frames(count)
         decided_count += count
     # Keep the memory for the next call of this thread, unless long undecided paths have made it large.
@@ -196,7 +197,7 @@ def track_block(
 
 
 def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert audio (samples,) to float32, unless it is int16. The tracker takes only these two types.
+    """Convert audio (T,) to float32, unless it is int16. The tracker takes only these two types.
 
     Raise AudioError if ``samples`` does not have exactly one axis, or has an unsupported type.
     """
