@@ -82,7 +82,7 @@ def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Compute the inner products of the columns of each utterance's features in two tables, as sums over frames.
+    """Compute the dot products, over frames, of the columns of each utterance's features in two tables.
 
     ``block`` has the features of the first table, and ``table`` is the second table.
 

@@ -49,7 +49,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         speakers = tables.open_lookup("token", options.utt2spk) if options.utt2spk else None
         writer = tables.write("matrix", target)
         if a_is_table:
-            blocks = tables.read("matrix", a, lambda key: has_b(key), min_bytes=0)
+            blocks = tables.read("matrix", a, is_needed=lambda key: has_b(key), min_bytes=0)
             find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:

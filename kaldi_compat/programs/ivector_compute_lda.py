@@ -81,15 +81,15 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
 
 
 def _compute_offset(linear: Floats, mean: Floats) -> Floats:
-    """Return ``-linear @ mean``, (out,), with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
+    """Return ``-linear @ mean`` (out,) with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
 
     ``linear`` is (out, dim), and ``mean`` (dim,). OpenBLAS multiplies groups of four columns with a kernel, and adds
     the remaining one to three columns without fused products.
     """
-    kernel_columns = len(mean) & ~3
+    kernel_columns = len(mean) // 4 * 4
     product = multiply_matrix_vector(
         linear[:, :kernel_columns], mean[:kernel_columns], np.zeros(len(linear), np.float32)
     )
     for column in range(kernel_columns, len(mean)):
         product = product + linear[:, column] * mean[column]
-    return 0 - product
+    return 0 - product  # Unlike a minus sign, the subtraction of 0 gives 0 and not -0.

@@ -56,7 +56,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def compute_lengths(rows: Matrix) -> Vector:
-    """Compute the Euclidean length of each row, (entries,). As in Kaldi, squares are added in single precision."""
+    """Compute the Euclidean lengths (entries,) of the rows. As in Kaldi, squares are added in single precision."""
     # The column of zeros gives rows without elements the length 0.
     squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
     result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])

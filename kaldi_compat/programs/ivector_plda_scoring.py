@@ -64,7 +64,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         utterances.log_mean_scale()
 
     def score_pairs(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
-        """Return the scores, (trials,). An item of ``first`` or ``second`` is (vector, number of utterances)."""
+        """Return the scores (trials,). An item of ``first`` or ``second`` is (vector, number of utterances)."""
         enrolled, tested = (np.stack([vector for vector, _ in side]) for side in (first, second))
         return plda.score_trials(enrolled, tested, [number for _, number in first]).astype(np.float32)
 
@@ -97,14 +97,14 @@ class Vectors:
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
         self.mapped: dict[str, tuple[Vector, int]] = {}  # Maps keys to (vector, number of utterances).
-        self.total_scale = 0.0
+        self.total_scale = 0.0  # Sum of the factors that normalize the lengths of the vectors.
 
     def add_vectors(
         self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], num_utts: list[int] | None
     ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        ``num_utts`` lists how many utterances each vector is the mean of. None stands for one utterance per vector.
+        ``num_utts`` lists the number of utterances that were averaged to each vector. None stands for one utterance.
         Vectors are scaled if ``options.normalize_length`` is True. The factors are always added to ``total_scale``.
 
         Raises:

@@ -75,41 +75,40 @@ def main(options: Options, first: str, second: str, target: str) -> int:
 def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
     """Add two sets of posteriors of the same frames.
 
-    The entries of a frame are sorted by integer, so that entries of the same integer form a run. With ``merge``, a run
-    becomes one entry with the sum of its weights, or is removed if the sum is 0. Otherwise, its entries are sorted by
-    weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose all entries.
+    The pairs (integer, weight) of a frame are sorted by integer, so that pairs with the same integer form a run. With
+    ``merge``, a run becomes one pair with the sum of its weights, or is removed if the sum is 0. Otherwise, its pairs
+    are sorted by weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose
+    all pairs.
 
     Returns:
         The sum, and the number of frames in which the two sets have no integer in common.
     """
-    entries, is_second = interleave_frames(
+    pairs, is_second = interleave_frames(
         scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2)
     )
-    # The sort key of an entry has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that
-    # entries are sorted by frame and then by integer.
-    keys = get_entry_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
+    # The sort key of a pair has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that pairs
+    # are sorted by frame and then by integer.
+    keys = get_entry_frames(pairs) << 32 | (pairs.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run of equal keys.
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first pair of each run of equal keys.
     sizes = np.diff(starts, append=len(keys))
-    # Both sets share a run if it begins with an entry of the first set and ends with an entry of the second set.
+    # Both sets share a run if it begins with a pair of the first set and ends with a pair of the second set.
     is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]
-    is_disjoint = np.ones(len(entries.counts), bool)
+    is_disjoint = np.ones(len(pairs.counts), bool)
     is_disjoint[keys[starts[is_shared]] >> 32] = False
-    ends = np.cumsum(entries.counts)
+    ends = np.cumsum(pairs.counts)
     # A rounded sum of more than two terms depends on their order: sort frames with such runs as std::sort does.
     for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():
-        begin, end = ends[frame] - entries.counts[frame], ends[frame]
-        order[begin:end] = begin + order_keys_by_sort(entries.integers[begin:end].tolist())
+        begin, end = ends[frame] - pairs.counts[frame], ends[frame]
+        order[begin:end] = begin + order_keys_by_sort(pairs.integers[begin:end].tolist())
     if options.merge:
-        counts = np.bincount(keys[starts] >> 32, minlength=len(entries.counts))
-        result = PosteriorArrays(
-            counts, entries.integers[order[starts]], sum_runs(entries.weights[order], starts, sizes)
-        )
+        counts = np.bincount(keys[starts] >> 32, minlength=len(pairs.counts))
+        result = PosteriorArrays(counts, pairs.integers[order[starts]], sum_runs(pairs.weights[order], starts, sizes))
         is_kept = result.weights != 0
     else:
-        sort_runs_by_weight(order, entries.weights, keys, starts, sizes)
-        result = PosteriorArrays(entries.counts, entries.integers[order], entries.weights[order])
+        sort_runs_by_weight(order, pairs.weights, keys, starts, sizes)
+        result = PosteriorArrays(pairs.counts, pairs.integers[order], pairs.weights[order])
         is_kept = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
         is_kept &= ~np.repeat(is_disjoint, result.counts)

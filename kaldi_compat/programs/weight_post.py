@@ -44,7 +44,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
 
 def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
-    """Multiply the posteriors of each frame by the frame's weight. If it is 0 or missing, remove the frame's entries.
+    """Multiply the posteriors of each frame by the frame's weight. If it is 0 or missing, remove the posteriors.
 
     Args:
         block: posteriors of the utterances.
