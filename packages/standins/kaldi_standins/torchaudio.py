@@ -102,7 +102,7 @@ def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torc
 
 
 class WaveformError(AudioError, AssertionError):
-    """Error for a waveform of a wrong shape, without the channel, or shorter than a frame. torchaudio asserts this."""
+    """Error for a waveform of a wrong type or shape, without the channel, or shorter than a frame."""
 
 
 def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +171,10 @@ def _compute_feature(
     vtln_warp: float = 1.0,
     **options: Any,
 ) -> Any:
-    """Compute ``feature``: "fbank", "mfcc", "plp" or "spectrogram". :func:`spectrogram` describes the arguments."""
+    """Compute ``feature``: "fbank", "mfcc", "plp" or "spectrogram".
+
+    For the other arguments, the result and the errors, see :func:`spectrogram`.
+    """
     if not isinstance(waveform, Tensor):
         options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean}
         waveforms = _check_list_of_tensors(waveform)
@@ -406,11 +409,12 @@ def get_mel_banks(
 
     Args:
         num_bins: number of filters.
-        window_length_padded: number of points of the FFT. There are no weights for its last bin.
+        window_length_padded: number of points of the FFT. The weights leave out the last of its bins.
         sample_freq: sampling rate in Hz.
         low_freq, high_freq: edges of the filters in Hz. A ``high_freq`` of 0 or less is relative to the Nyquist
             frequency.
-        vtln_low, vtln_high: cutoffs of the VTLN warp in Hz.
+        vtln_low, vtln_high: cutoffs of the VTLN warp in Hz. A negative ``vtln_high`` is relative to the Nyquist
+            frequency.
         vtln_warp_factor: VTLN factor.
 
     Raises:
@@ -450,7 +454,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
         Samples (channels, ceil(T * new_freq / orig_freq)).
 
     Raises:
-        OptionError: a rate or the width is invalid (a ValueError).
+        OptionError: a rate or the width is invalid. The error is also a ValueError.
         TypeError: the samples are not floating point.
 
     >>> import torch
@@ -464,7 +468,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
 
 
 def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
-    """Apply a NumPy function of float32 arrays to a tensor. The result has its device and type, but no gradient."""
+    """Apply a NumPy function of float32 arrays to ``x``. The result has the same device and type, but no gradient."""
     return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
 
 

@@ -64,39 +64,13 @@ from kaldi_standins.file_objects import (
 )
 
 __all__ = [
-    "BadInputFormat",
-    "BadSampleSize",
-    "SubprocessFailed",
-    "UnknownMatrixHeader",
-    "UnknownVectorHeader",
-    "UnsupportedDataType",
-    "open_or_fd",
-    "popen",
-    "read_ali_ark",
-    "read_cnet_ark",
-    "read_cntime",
-    "read_cntime_ark",
-    "read_key",
-    "read_mat",
-    "read_mat_ark",
-    "read_mat_scp",
-    "read_post",
-    "read_post_ark",
-    "read_post_rxspec",
-    "read_post_scp",
-    "read_segments_as_bool_vec",
-    "read_vec_flt",
-    "read_vec_flt_ark",
-    "read_vec_flt_scp",
-    "read_vec_int",
-    "read_vec_int_ark",
-    "read_vec_int_scp",
-    "write_ark_scp",
-    "write_mat",
-    "write_post",
-    "write_vec_flt",
-    "write_vec_int",
-]
+    "BadInputFormat", "BadSampleSize", "SubprocessFailed", "UnknownMatrixHeader", "UnknownVectorHeader",
+    "UnsupportedDataType", "open_or_fd", "popen", "read_ali_ark", "read_cnet_ark", "read_cntime", "read_cntime_ark",
+    "read_key", "read_mat", "read_mat_ark", "read_mat_scp", "read_post", "read_post_ark", "read_post_rxspec",
+    "read_post_scp", "read_segments_as_bool_vec", "read_vec_flt", "read_vec_flt_ark", "read_vec_flt_scp",
+    "read_vec_int", "read_vec_int_ark", "read_vec_int_scp", "write_ark_scp", "write_mat", "write_post",
+    "write_vec_flt", "write_vec_int",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Posterior = list[list[tuple[int, float]]]
@@ -282,9 +256,7 @@ def read_vec_flt_ark(
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one float vector (size,): float64 for an object in double precision or text, else float32.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_vec_int`.
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a float vector.
@@ -429,14 +401,7 @@ def read_post_ark(
 
 
 def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Posterior:
-    """Read one posterior.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
-
-    Returns:
-        A list of pairs (index, value) for each frame.
+    """Read one posterior: a list (frames) of lists of pairs (index, value). For the arguments, see :func:`read_mat`.
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a posterior.
@@ -455,9 +420,7 @@ def read_cntime_ark(
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Iterate over the times of confusion networks in an archive: lists of pairs (start, end) in seconds.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_post_ark`.
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry is not a list of pairs.
@@ -473,9 +436,7 @@ def read_cntime_ark(
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
     """Read the times of one confusion network: a list of pairs (start, end) in seconds.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_mat`.
 
     Raises:
         ArkError: the file cannot be opened or read.

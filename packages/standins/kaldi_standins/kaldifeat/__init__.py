@@ -43,25 +43,10 @@ from kaldi_standins.kaldifeat.whisper import WhisperMel, normalize
 __version__ = "1.25.5"  # Version of kaldifeat whose names this package has.
 
 __all__ = [
-    "Fbank",
-    "FbankOptions",
-    "FrameExtractionOptions",
-    "MelBanksOptions",
-    "Mfcc",
-    "MfccOptions",
-    "OfflineFeature",
-    "OnlineFbank",
-    "OnlineFeature",
-    "OnlineMfcc",
-    "OnlinePlp",
-    "Plp",
-    "PlpOptions",
-    "Spectrogram",
-    "SpectrogramOptions",
-    "WhisperFbank",
-    "WhisperFbankOptions",
-    "num_frames",
-]
+    "Fbank", "FbankOptions", "FrameExtractionOptions", "MelBanksOptions", "Mfcc", "MfccOptions", "OfflineFeature",
+    "OnlineFbank", "OnlineFeature", "OnlineMfcc", "OnlinePlp", "Plp", "PlpOptions", "Spectrogram",
+    "SpectrogramOptions", "WhisperFbank", "WhisperFbankOptions", "num_frames",
+]  # fmt: skip
 
 
 def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = True) -> int:

@@ -77,7 +77,7 @@ class TimeMasking(FrequencyMasking):
         p: maximum fraction of the frames that is masked, from 0 to 1.
 
     Raises:
-        ValueError: ``p`` is not within 0 to 1.
+        ValueError: ``p`` is not between 0 and 1.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.transforms import TimeMasking
@@ -106,7 +106,7 @@ class Resample(torch.nn.Module):
         dtype: type of the filters. None for float32.
 
     Raises:
-        OptionError: a rate, the width or the method is invalid (a ValueError).
+        OptionError: a rate, the width or the method is invalid. The error is also a ValueError.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.transforms import Resample
