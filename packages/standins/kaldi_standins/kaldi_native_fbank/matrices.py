@@ -143,7 +143,7 @@ class CmvnAccumulator:
 
 
 def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
-    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``. Return (frames, dim * (order + 1)).
+    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``: ``dim * (order + 1)`` columns.
 
     Raises:
         FeatureError: the features are not a matrix, or are empty.
@@ -232,7 +232,7 @@ class FeatureTransform:
 
 
 def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:
-    """Transform features (frames, dim), like Kaldi's ``transform-feats``. See :meth:`FeatureTransform.apply`.
+    """Transform features (frames, dim), like Kaldi's ``transform-feats``: see :meth:`FeatureTransform.apply`.
 
     >>> from kaldi_standins.kaldi_native_fbank import FeatureTransform, transform_features
     >>> transform_features([[1.0, 2.0]], FeatureTransform([[1.0, 0.0, 0.5]])).tolist()

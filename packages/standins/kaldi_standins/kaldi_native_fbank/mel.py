@@ -118,7 +118,7 @@ class FeatureWindowFunction:
         Raises:
             AudioError: the audio is shorter than the window. The error is also a ValueError.
         """
-        frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
+        frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))  # Copies an array.
         if len(frame) < len(self._window):
             raise AudioError(
                 f"the audio has fewer samples ({len(frame)}) than the window ({len(self._window)}): pad the audio"

@@ -72,7 +72,8 @@ def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) ->
 def has_kaldis_log(values: dict[str, Any]) -> bool:
     """Return True if options take the logarithm of mel energies as Kaldi does, with a floor of ``EPSILON``.
 
-    ``values`` maps names of options to values. The names ``use_log_floor``, ``eps`` and ``htk_mode`` may be missing.
+    ``htk_mode`` has a different floor. ``values`` maps names of options to values. The names ``use_log_floor``, ``eps``
+    and ``htk_mode`` may be missing.
     """
     return bool(values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON) and not values.get(
         "htk_mode"
@@ -96,7 +97,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
 def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
     """Return read-only mel filters (points // 2 + 1, num_bins) for the names and values ``items`` of options.
 
-    ``vtln_warp`` is the VTLN warp factor. Raise OptionError if Kaldi refuses a value.
+    The FFT has ``points`` points. ``vtln_warp`` is the VTLN factor. Raise OptionError if Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)

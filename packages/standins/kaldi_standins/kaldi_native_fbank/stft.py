@@ -60,7 +60,7 @@ class Rfft:
             return round_to_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
         spectrum = np.fft.rfft(values)
         packed = round_to_list(spectrum.view(np.float64))
-        packed[1] = packed[-2]
+        packed[1] = packed[-2]  # The bins 0 and n / 2 are real. Bin n / 2 replaces the imaginary part of bin 0.
         del packed[-2:]
         return packed
 
@@ -77,6 +77,10 @@ class StftResult:
     Args:
         real, imag: real and imaginary parts of the spectra, ``num_frames * (n_fft // 2 + 1)`` numbers, frame by frame.
         num_frames: number of frames.
+
+    >>> from kaldi_standins.kaldi_native_fbank import StftResult
+    >>> StftResult([1.0, 2.0, 3.0], [0.0, 1.0, 0.0], 1).real
+    [1.0, 2.0, 3.0]
     """
 
     def __init__(self, real: Samples, imag: Samples, num_frames: int) -> None:
