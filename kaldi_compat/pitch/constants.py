@@ -168,7 +168,7 @@ class PitchConstants:
 
 
 def _compute_lags(options: PitchOptions) -> Floats:
-    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` to at most ``1 / min_f0``.
+    """Return the lags (states,) of the states in seconds, from ``1 / max_f0`` to at most ``1 / min_f0``.
 
     Each lag is the previous lag times ``1 + delta_pitch``. Kaldi's rounding to float32 decides how many lags fit.
     """

@@ -90,6 +90,7 @@ def split_into_frames(
     utterance, last_chunks = np.repeat(np.arange(len(lengths)), np.diff(bounds)), bounds[1:] - 1
     total_samples = constants.count_resampled(lengths, finished=True)
     sample_counts = constants.count_resampled(chunk_ends, finished=False)
+    # The last chunk of an utterance is the end of its audio, after which all samples and frames are known.
     sample_counts[last_chunks] = np.maximum(total_samples, _take_previous(sample_counts, bounds)[last_chunks])
     total_frames = constants.count_available_frames(total_samples, finished=True)
     frame_counts = constants.count_available_frames(sample_counts, finished=False)
@@ -112,7 +113,10 @@ def split_into_frames(
         signal = np.concatenate([signal[:0], *frames])
         first, shift, sizes = 0, constants.span, total_frames * constants.span
     begins = np.cumsum(sizes) - sizes
-    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, groups, frame_counts)
+    return PitchFrames(
+        signal=signal, starts=begins, lengths=sizes, rows=rows, first=first, shift=shift,
+        ballast=ballast, revised=revised, groups=groups, frame_counts=frame_counts,
+    )  # fmt: skip
 
 
 class _Chunks(NamedTuple):
@@ -154,7 +158,7 @@ def _divide_into_chunks(
 
 
 def _take_previous(values: Integers, bounds: Integers) -> Integers:
-    """Return the value of the previous chunk for each chunk, (chunks,), or 0 for the first chunk of an utterance.
+    """Return the values (chunks,) of the chunks before each chunk, or 0 for the first chunk of an utterance.
 
     ``values`` (chunks,) has the values of all chunks. For ``bounds``, see :class:`_Chunks`.
     """
@@ -181,16 +185,18 @@ def add_energy(total: tuple[float, float], samples: Floats) -> tuple[float, floa
     Returns:
         The sum of squares and the sum of samples after the addition.
     """
+    earlier_squares, earlier_values = total
     squares, values = compute_vector_sums(samples)
-    return total[0] + squares, total[1] + values
+    return earlier_squares + squares, earlier_values + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
     """Return the variance of ``count`` samples, or NaN for 0 samples. ``total`` is a result of :func:`add_energy`."""
     if count == 0:
         return math.nan
-    mean = total[1] / count
-    return total[0] / count - mean * mean
+    squares, values = total
+    mean = values / count
+    return squares / count - mean * mean
 
 
 def _compute_ballasts(
@@ -226,10 +232,10 @@ def _compute_frame_variances(signal: Floats, chunks: _Chunks, constants: PitchCo
     """
     variances = []
     utterance_start = 0
-    for first, last in itertools.pairwise(chunks.bounds.tolist()):
-        length = int(chunks.sample_counts[last - 1])
+    for first, end_chunk in itertools.pairwise(chunks.bounds.tolist()):
+        length = int(chunks.sample_counts[end_chunk - 1])
         audio, chunk_sums, chunk_start, frame = signal[utterance_start:], (0.0, 0.0), 0, 0
-        for chunk in range(first, last):
+        for chunk in range(first, end_chunk):
             total, summed_end = chunk_sums, chunk_start
             while frame < chunks.frame_counts[chunk]:
                 end = min(constants.start + frame * constants.shift + constants.span, length)

@@ -159,7 +159,7 @@ class RaggedGrids:
         draws = random.draws(2 * len(features))
         # As in Kaldi, each utterance first draws the shifts of all its frames, and then the seeds of all its frames.
         shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
-        uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+        uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)  # Between 0 and 1 (RandUniform).
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((pitch - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         other_scores, bonuses = _compute_scores(np.where(is_voiced, features[:, 0], np.float32(0)), options)
@@ -318,9 +318,9 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
 def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
     """Return the most probable path of one utterance: the state (index in the grid) of each frame, (frames,).
 
-    The log probability of a step is minus half the square of the difference in Hz. All log probabilities are halved, so
-    a step costs the square of half the difference. Each operation rounds as in Kaldi, because rounding decides between
-    paths in long gaps.
+    The log probability of a step is minus half the square of the change of pitch in Hz. All log probabilities are
+    halved, so a step costs the square of half the change. Each operation rounds as in Kaldi, because rounding decides
+    between paths in long gaps.
 
     Args:
         grids: grids of all utterances.
@@ -335,6 +335,7 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
     bottom, nearest, other_scores, bonuses = (column[rows] for column in columns)
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
     scores = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` pitches of probability zero on each side.
+    # Score of the best path to each state, and number of states from each state to its predecessor on this path.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:

@@ -73,7 +73,7 @@ def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: 
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch in Hz, (frames, 2), as the first pass of online decoding uses them.
+    """Return the normalized correlation and pitch in Hz (frames, 2) that the first pass of online decoding uses.
 
     The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_paths`).
     ``options`` are the tracker's options.

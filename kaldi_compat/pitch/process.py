@@ -187,7 +187,8 @@ def process_pitch(
 
     Raises:
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not match.
-        OptionError: an option is invalid, or ``generator`` has a wrong type.
+        OptionError: an option is invalid, or ``generator`` has a wrong type, or is a :class:`KaldiRandom` while a model
+            is exported or traced.
 
     >>> import numpy as np
     >>> from kaldi_compat import process_pitch

@@ -45,10 +45,15 @@ class Lattice(NamedTuple):
     @classmethod
     def allocate(cls, constants: PitchConstants, count: int) -> Lattice:
         """Return a lattice of ``count`` frames with uninitialized memory."""
-        predecessors = np.empty((count, constants.states), np.int16)
-        correlation = np.empty((count, constants.lags), F32)
         best, path = np.empty((2, count), np.int16)
-        return cls(predecessors, best, correlation, np.empty(count, np.uint8), path, np.empty(count, F32))
+        return cls(
+            predecessors=np.empty((count, constants.states), np.int16),
+            best=best,
+            correlation=np.empty((count, constants.lags), F32),
+            groups=np.empty(count, np.uint8),
+            path=path,
+            nccf=np.empty(count, F32),
+        )
 
 
 def _search_in_c(
@@ -192,7 +197,7 @@ def _compute_scale(frames: PitchFrames, rows: slice, mean_products: Floats) -> F
 
 
 def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: Floats, groups: Groups) -> Floats:
-    """Compute the cost of each state in each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
+    """Compute the costs (frames, states) of the states in each frame (equation 5 of Ghahremani et al., ICASSP 2014).
 
     Args:
         constants: the tracker's numbers and tables.

@@ -140,9 +140,11 @@ def track_pitches(
         options, changes: options of the tracker: see :func:`track_pitch`.
 
     Returns:
-        Pairs of a key and normalized correlation and pitch in Hz (frames, 2), in the order of ``utterances``.
+        Pairs of a key and a track, in the order of ``utterances``. A track has the normalized correlation and the pitch
+        in Hz (frames, 2).
 
     Raises:
+        OptionError: Kaldi refuses an option.
         AudioError: audio has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
     """
     options = make_options("track_pitches", PitchOptions, options, changes)

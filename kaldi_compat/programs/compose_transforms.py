@@ -83,7 +83,7 @@ def make_lookups(
     table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find_transforms(block: Block) -> Matrix:
-        """Return the transforms of the utterances of a block, (entries, rows, columns)."""
+        """Return the transforms (entries, rows, columns) of the utterances of a block. Raise Skip if one is missing."""
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.decode_keys()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).require_values(block, lambda _: warning), [None])

@@ -54,7 +54,7 @@ def select_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any
     """
 
     def select_first_channel(block: Block) -> WaveBlock:
-        """Select the first channel of each utterance of a block, and check the sampling rates."""
+        """Select the first channel of each utterance of a block. Raise AudioError for a different sampling rate."""
         audio = select_channel(block, -1)
         if (audio.rates != options.sample_frequency).any():
             raise AudioError(

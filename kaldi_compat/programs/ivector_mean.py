@@ -64,7 +64,10 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
-            """Return the mean vector (dim,) of a speaker. Update totals, and write the vector count if requested."""
+            """Return the mean vector (dim,) of a speaker. Update totals, and write the vector count if requested.
+
+            Raise Skip if the speaker has no vectors, or FeatureError if their dimension differs from earlier vectors.
+            """
             nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             num_present += len(vectors)

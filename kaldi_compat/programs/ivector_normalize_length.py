@@ -46,7 +46,7 @@ def main(options: Options, source: str, target: str) -> int:
     with np.errstate(all="ignore"):
         counts = convert_table(normalize_vectors, "vector", source, target)
         logger.info("Processed %d iVectors.", counts.done)
-        if ratios:
+        if ratios:  # np.cumsum() adds from left to right, as Kaldi does.
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
             deviation = np.float32(np.sqrt(squares / len(ratios) - mean * mean))

@@ -33,7 +33,7 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
     def modify_statistics(block: ArrayBlock) -> ArrayBlock:
         """Replace the statistics of ``fake_dims``, and compute means and variances if the options ask for them.
 
-        Raise FeatureError for a matrix without two rows, or Skip for means and variances of no frames.
+        Raise FeatureError if a matrix does not have two rows, or Skip if a count allows no means and variances.
         """
         statistics = stack_matrices(block)
         if statistics.shape[1] != 2:

@@ -35,7 +35,7 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
             "occupancies file of this model"
         )
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
-        if phone >= len(names) and phone not in names:
+        if phone >= len(names) and phone not in names:  # A smaller phone without a symbol has an empty name.
             raise OptionError(f"{symbols}: no symbol for phone {phone}: pass the phones.txt of this model")
     write_text("-", "".join(format_transitions(transitions, names, counts)))
     return 0

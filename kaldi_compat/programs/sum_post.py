@@ -49,15 +49,18 @@ def main(options: Options, first: str, second: str, target: str) -> int:
         writer = tables.write(codec, target)
 
         def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
-            """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
+            """Add the posteriors of the second table to a block of the first table, and count frames.
+
+            Raise Skip if the second table lacks an utterance, or has a different number of its frames.
+            """
             nonlocal num_frames, num_disjoint
             warning = "Second set of posteriors has nothing for key {}, producing no output."
             addends = table.require_values(block, warning.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
                 key, lengths = block.decode_keys()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            pairs = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
-            sums = [add_posteriors(one, other, options) for one, other in pairs]
+            parts = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
+            sums = [add_posteriors(first_part, second_part, options) for first_part, second_part in parts]
             num_frames += int(block.frames.sum())
             num_disjoint += sum(count for _, count in sums)
             return replace_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))

@@ -38,7 +38,7 @@ class Options(BaseOptions):
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
-    """Scale the entries of silence phones or, with --distribute, all entries. Return 0 if there is output, else 1."""
+    """Scale the weights of silence phones or, with --distribute, all weights. Return 0 if there is output, else 1."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:

@@ -235,6 +235,7 @@ class Finder:
             return False
         if fullname in PARTLY_REPLACED or _is_overlaid(fullname):
             return True
+        # Other modules of a partly replaced library keep their originals, except for the modules in LIBRARIES.
         return fullname.partition(".")[0] in PARTLY_REPLACED and fullname not in self.modules
 
 
@@ -318,7 +319,7 @@ def find_audio_problem() -> str:
 
 
 def _get_version(library: str) -> str:
-    """Return the version of an installed library, or an empty string."""
+    """Return the version of a library, or an empty string if the library is not installed."""
     import importlib.metadata  # Imported here, because it takes 10 ms and only torchaudio needs it.
 
     try:

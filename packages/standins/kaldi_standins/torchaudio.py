@@ -60,18 +60,9 @@ from kaldi_standins.torchaudio_internals import (  # noqa: F401  Public code imp
 )
 
 __all__ = [
-    "fbank",
-    "get_mel_banks",
-    "inverse_mel_scale",
-    "inverse_mel_scale_scalar",
-    "mel_scale",
-    "mel_scale_scalar",
-    "mfcc",
-    "plp",
-    "spectrogram",
-    "vtln_warp_freq",
-    "vtln_warp_mel_freq",
-]
+    "fbank", "get_mel_banks", "inverse_mel_scale", "inverse_mel_scale_scalar", "mel_scale", "mel_scale_scalar",
+    "mfcc", "plp", "spectrogram", "vtln_warp_freq", "vtln_warp_mel_freq",
+]  # fmt: skip
 
 Waveform = Tensor | Sequence[Tensor]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,7 +97,7 @@ class WaveformError(AudioError, AssertionError):
 
 
 def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Convert options to Python types, and adjust frame lengths and shifts that torchaudio rounds differently."""
+    """Convert options to Python types, and adjust lengths and shifts of frames that Kaldi would round differently."""
     plain = {name: _convert_argument(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):
@@ -277,7 +268,7 @@ def spectrogram(
         ``(B, frames, dim)``. For a list of waveforms, a list of features.
 
     Raises:
-        WaveformError: the channel does not exist, or the waveform has a wrong shape or is shorter than a frame.
+        WaveformError: the channel does not exist, or the waveform has a wrong type or shape, or no whole frame.
         OptionError: the options are invalid in Kaldi.
 
     >>> import torch
@@ -318,8 +309,8 @@ def fbank(
 ) -> Any:
     """Compute log-mel filter bank features like ``torchaudio.compliance.kaldi.fbank``.
 
-    See :func:`spectrogram` for the shapes, the errors and the arguments. The features have ``num_mel_bins`` columns,
-    and one more with ``use_energy``. ``vtln_warp`` is the VTLN factor, and the other arguments are fields of
+    The features have ``num_mel_bins`` columns, and with ``use_energy`` a column of energies. For the shapes, the errors
+    and the arguments, see :func:`spectrogram`. ``vtln_warp`` is the VTLN factor, and the other arguments are fields of
     :class:`~kaldi_compat.options.spectral.FbankOptions`.
 
     >>> import torch

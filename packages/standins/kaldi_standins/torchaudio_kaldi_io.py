@@ -20,13 +20,8 @@ import kaldi_standins.kaldi_io as kaldi_io
 from io_ark.tables import repeat_errors
 
 __all__ = [
-    "read_mat_ark",
-    "read_mat_scp",
-    "read_vec_flt_ark",
-    "read_vec_flt_scp",
-    "read_vec_int_ark",
-    "read_vec_int_scp",
-]
+    "read_mat_ark", "read_mat_scp", "read_vec_flt_ark", "read_vec_flt_scp", "read_vec_int_ark", "read_vec_int_scp",
+]  # fmt: skip
 
 Entries = Iterator[tuple[str, torch.Tensor]]
 FileOrName = str | PathLike[str] | IO[bytes] | IO[str]

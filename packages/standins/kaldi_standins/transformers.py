@@ -28,13 +28,9 @@ from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.torch.features.fbank import Fbank
 
 __all__ = [
-    "ASTFeatureExtractor",
-    "LasrFeatureExtractor",
-    "Phi4MultimodalFeatureExtractor",
-    "SeamlessM4TFeatureExtractor",
-    "Speech2TextFeatureExtractor",
-    "drop_in",
-]
+    "ASTFeatureExtractor", "LasrFeatureExtractor", "Phi4MultimodalFeatureExtractor", "SeamlessM4TFeatureExtractor",
+    "Speech2TextFeatureExtractor", "drop_in",
+]  # fmt: skip
 
 Extractor = TypeVar("Extractor")
 # Features of the current call's utterances, in the order in which the original requests them.
@@ -54,6 +50,7 @@ def _list_utterances(raw_speech: Any) -> list[Any] | None:
     ``raw_speech`` is one utterance, or a list or array of utterances. Return None if an utterance has a shape other
     than (T,) or (channels, T).
     """
+    # Several utterances are an array or tensor with two or more axes, or a list of sequences.
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
     )

@@ -631,7 +631,7 @@ def _read_mat_binary(fd: Any) -> Array:
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector (size,) from an open file, after the two bytes of the binary marker."""
-    token, size = fd.read(3), fd.read(5)
+    token, size = fd.read(3), fd.read(5)  # A size byte precedes the number of elements.
     data = _read_exactly(fd, _parse_size(size[1:]) * _get_element_size(token))
     return _decode_object(_VECTORS, token, size + data, fd)
 

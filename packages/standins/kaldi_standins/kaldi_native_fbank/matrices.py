@@ -66,8 +66,8 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
         Normalized features (frames, dim).
 
     Raises:
-        FeatureError: the features are not a matrix, or the statistics do not have the shape (2, dim + 1) or lack the
-            variances that ``opts.norm_vars`` needs.
+        FeatureError: the features are not a matrix, or the statistics do not match the features, have a count below 1,
+            or lack the finite variances that ``opts.norm_vars`` needs.
 
     >>> from kaldi_standins.kaldi_native_fbank import CmvnOptions, apply_cmvn, compute_cmvn_stats
     >>> feats = [[1.0, 2.0], [3.0, 4.0]]
@@ -143,7 +143,10 @@ class CmvnAccumulator:
 
 
 def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
-    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``: ``dim * (order + 1)`` columns.
+    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``.
+
+    Returns:
+        Features and deltas (frames, dim * (order + 1)).
 
     Raises:
         FeatureError: the features are not a matrix, or are empty.
@@ -226,7 +229,8 @@ class FeatureTransform:
         """Transform features (frames, dim), and return features (frames, output_dim).
 
         Raises:
-            FeatureError: the features have neither ``input_dim`` columns nor ``input_dim - 1`` (affine transform).
+            FeatureError: the features are not a matrix, or have neither ``input_dim`` columns nor ``input_dim - 1``
+                columns, as for an affine transform.
         """
         return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 

@@ -118,7 +118,8 @@ class FeatureWindowFunction:
         Raises:
             AudioError: the audio is shorter than the window. The error is also a ValueError.
         """
-        frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))  # Copies an array.
+        # An array is copied, because it must stay unchanged. For a list, to_samples() has made a new array.
+        frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         if len(frame) < len(self._window):
             raise AudioError(
                 f"the audio has fewer samples ({len(frame)}) than the window ({len(self._window)}): pad the audio"

@@ -39,7 +39,10 @@ def make_our_options(options_class: Any, **values: Any) -> Any:
 
 
 def make_plan(opts: PlanOptions) -> exact.Plan:
-    """Return the plan that computes the feature of ``opts``. Raise OptionError if Kaldi refuses a value."""
+    """Return the plan that computes the feature of ``opts``.
+
+    Raise OptionError if Kaldi refuses a value, the window is unknown, or ``htk_mode`` is set for MFCCs.
+    """
     options_class: Any = type(opts)
     return _make_cached_plan(options_class, tuple(opts.flatten().items()))
 
@@ -75,9 +78,8 @@ def has_kaldis_log(values: dict[str, Any]) -> bool:
     ``htk_mode`` has a different floor. ``values`` maps names of options to values. The names ``use_log_floor``, ``eps``
     and ``htk_mode`` may be missing.
     """
-    return bool(values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON) and not values.get(
-        "htk_mode"
-    )
+    has_kaldis_floor = values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON
+    return bool(has_kaldis_floor and not values.get("htk_mode"))
 
 
 def check_window(name: str) -> str:

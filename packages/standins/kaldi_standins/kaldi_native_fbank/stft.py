@@ -140,7 +140,7 @@ def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
 def compute_spectra(
     config: StftConfig, window: Floats, samples: Floats, max_frames: int | None = None
 ) -> npt.NDArray[np.complex64]:
-    """Compute the complex spectrum of each whole frame of ``samples`` (T,), and return (frames, n_fft // 2 + 1).
+    """Return the complex spectra (frames, n_fft // 2 + 1) of the whole frames of ``samples`` (T,).
 
     ``config`` and ``window`` (n_fft,) come from :func:`check_config`. ``config`` selects padding and normalization. If
     ``max_frames`` is not None, only the first ``max_frames`` frames are computed. Raise AudioError if the audio with
@@ -156,7 +156,7 @@ def compute_spectra(
     count = (len(samples) - config.n_fft) // config.hop_length + 1
     shape = count if max_frames is None else min(count, max_frames), config.n_fft
     samples = np.ascontiguousarray(samples)
-    frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
+    frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))  # In bytes.
     # Compute in double precision, because NumPy's real transforms of float32 take seven times as long.
     windowed = (frames * window).astype(np.float64, copy=False)
     return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)

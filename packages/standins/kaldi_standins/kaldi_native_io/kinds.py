@@ -141,7 +141,8 @@ class CompressedMatrixWriter(TableWriter):
             method: a :class:`CompressionMethod`.
 
         Raises:
-            TableError: the writer is closed, or the entry cannot be written.
+            TableError: the writer is closed, the value is not a matrix, the method does not exist, or the entry cannot
+                be written.
         """
         with as_table_error(key):
             super().write(key, compress(value, int(method)))

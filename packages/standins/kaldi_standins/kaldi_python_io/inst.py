@@ -27,17 +27,9 @@ from kaldi_standins.file_objects import get_stream_name, open_output_file, open_
 from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
 
 __all__ = [
-    "AlignArchiveReader",
-    "AlignScriptReader",
-    "ArchiveReader",
-    "ArchiveWriter",
-    "Nnet3EgsReader",
-    "Reader",
-    "ScriptReader",
-    "SequentialReader",
-    "Writer",
-    "parse_scps",
-]
+    "AlignArchiveReader", "AlignScriptReader", "ArchiveReader", "ArchiveWriter", "Nnet3EgsReader", "Reader",
+    "ScriptReader", "SequentialReader", "Writer", "parse_scps",
+]  # fmt: skip
 
 Name = str | PathLike[str]
 _INTEGERS = codec("int-vector")

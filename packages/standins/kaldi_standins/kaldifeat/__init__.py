@@ -146,7 +146,7 @@ class OfflineFeature(nn.Module):
             chunk_size: number of frames computed at once, to bound memory. None or 0 for all frames.
 
         Returns:
-            ``(frames, dim)`` on the device of the audio. For a list of audio, a list of such tensors.
+            Features ``(frames, dim)`` on the device of the audio. For a list of audio, a list of features.
 
         Raises:
             AudioError: ``waves`` is neither a tensor nor a list of tensors, or audio does not have the shape ``(T,)``.
@@ -194,7 +194,7 @@ class OfflineFeature(nn.Module):
             chunk_size: number of frames computed at once. None or 0 for all frames.
 
         Returns:
-            ``(frames, dim)`` on the device of ``x``.
+            Features ``(frames, dim)`` on the device of ``x``.
 
         Raises:
             AudioError: ``x`` is not a matrix, or its frames do not have the frame length of the options.

@@ -182,9 +182,9 @@ class _Reader:
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
-        """Return ``values``, the keys of a dictionary or members of a set, after charging their sizes.
+        """Return ``values``, the keys of a dictionary or members of a set, after adding their sizes to the total size.
 
-        Strings and bytes are not charged, because Python stores their hashes. Raise FormatError for nested tuples or
+        Strings and bytes are left out, because Python stores their hashes. Raise FormatError for nested tuples or
         frozensets, because hashing a deeply nested value would overflow the stack of the interpreter.
         """
         for value in values:
@@ -311,8 +311,8 @@ class _Reader:
 
 def _find_function(module: Any, name: Any) -> Callable[..., Any]:
     """Return the function that replaces ``module.name`` of a pickle, or raise FormatError if there is none."""
-    if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
-        return function
+    if module in _NUMPY and name in _FUNCTIONS:
+        return _FUNCTIONS[name]
     if (module, name) == ("_codecs", "encode"):
         return _encode_latin1
     if name == "complex" and module in ("builtins", "__builtin__"):

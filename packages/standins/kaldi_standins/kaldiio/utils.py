@@ -160,7 +160,7 @@ class LazyLoader(MutableMapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         try:
             location = self._locations[key]
-        except MissingKeyError:
+        except MissingKeyError:  # A Script raises this error, which names the file.
             raise
         except KeyError:
             raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None

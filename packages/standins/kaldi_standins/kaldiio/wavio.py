@@ -36,7 +36,7 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 
     Args:
         fd: name of the file, a command, or an open binary file.
-        return_size: also return the size of a wave file of these samples with a header of 44 bytes, as kaldiio does.
+        return_size: True to return also the size of a wave file of these samples with a header of 44 bytes.
 
     Returns:
         ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)`` in the type that
@@ -131,9 +131,10 @@ def read_audio(source: Source) -> Audio:
 
 def _detect_format(source: Source) -> tuple[int, int]:
     """Return the format tag and bits per sample of the next wave file, or of 16-bit PCM if its header is invalid."""
-    start = source.peek(_FORMAT_FIRST.size)
-    if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
-        format_tag, bits = _FORMAT_FIRST.unpack(start)
+    first_bytes = source.peek(_FORMAT_FIRST.size)
+    is_complete = len(first_bytes) == _FORMAT_FIRST.size
+    if is_complete and first_bytes[:4] == b"RIFF" and first_bytes[8:16] == b"WAVEfmt ":
+        format_tag, bits = _FORMAT_FIRST.unpack(first_bytes)
         if format_tag != _EXTENSIBLE:
             return format_tag, bits
     head = BytesSource(source.peek(_HEADER_BYTES))
@@ -149,10 +150,11 @@ def _detect_format(source: Source) -> tuple[int, int]:
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
-    """Read the rate and the linear samples of type ``dtype`` as kaldiio does, without checking the header's byte rate.
+    """Read the rate in Hz and the linear samples (T,) or (T, channels) of type ``dtype``, as kaldiio does.
 
-    Only the samples that a truncated file contains are returned. If the size of the data chunk is unknown, samples
-    extend to the end of the file. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
+    The byte rate of the header is not checked. Only the samples that a truncated file contains are returned. If the
+    size of the data chunk is unknown, samples extend to the end of the file. A size of 0 counts as unknown only if the
+    size in the RIFF header is also unknown.
     """
     chunks = Chunks(source)
     size = chunks.enter_chunk(b"fmt ")

@@ -117,7 +117,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     """Resample audio (T, channels) to ``target``, such as "16000" or "16k". Return the audio and the new rate in Hz.
 
     An output sample is the dot product of the surrounding input samples and the Kaiser-windowed sinc filter for its
-    phase. A ratio of rates with more than MAX_PHASES phases is approximated.
+    phase. A ratio of rates with more than MAX_PHASES phases is approximated. Raise ValueError for an invalid target.
     """
     new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
     step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Number of input samples per output sample.
