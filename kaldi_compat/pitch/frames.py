@@ -309,6 +309,7 @@ def group_rows(sizes: Integers) -> Groups:
     """
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    # One to three rows may follow the groups of four: a pair, and a single row if their number is odd.
     remaining = sizes % 4
     for distance in (1, 2, 3):
         groups[ends[remaining >= distance] - distance] = 1

@@ -97,7 +97,7 @@ def interpolate_smoothly(
 
     Args:
         features: probability of voicing, and pitch in Hz, or 0 without a measured pitch ``(frames, 2)``.
-        options, changes: the grid of pitches, as ``InterpolatePitchOptions`` or by name; Kaldi's defaults if omitted.
+        options, changes: grid and probabilities, as ``InterpolatePitchOptions`` or by name (default: Kaldi's).
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
         counts: counters to which the frames are added; None to count nothing.
@@ -301,7 +301,7 @@ def _compute_reach(options: InterpolatePitchOptions) -> int:
 
 @native.twin(_find_most_probable_paths_in_c)
 def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
-    """Return the most probable path of each utterance: the state (index in the grid) of each row, (rows,).
+    """Return the states (rows,), which are indices in the grids, on the most probable path of each utterance.
 
     Raise MemoryError if the memory for the paths of the longest utterance cannot be allocated.
     """
@@ -316,7 +316,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
 
 
 def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Return the most probable path of one utterance: the state (index in the grid) of each frame, (frames,).
+    """Return the states (frames,), which are indices in the grid, on the most probable path of one utterance.
 
     The log probability of a step is minus half the square of the change of pitch in Hz. All log probabilities are
     halved, so a step costs the square of half the change. Each operation rounds as in Kaldi, because rounding decides

@@ -334,7 +334,7 @@ def _compute_columns(
     compute_deltas: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
-    """Return the columns that the options select, in the order of :func:`process_pitch`: (..., frames, columns).
+    """Return the columns (..., frames, columns) that the options select, in the order of :func:`process_pitch`.
 
     Args:
         correlation, log_pitches: normalized correlation, and natural logarithm of the pitch in Hz (..., frames).

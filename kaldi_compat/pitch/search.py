@@ -262,11 +262,11 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
     predecessor, whichever is higher. It ends at the first local minimum that costs less than ``best[i]``, at the first
     predecessor above ``best[i]`` that costs more, or before ``upper[i] - 1``. Then it updates ``best`` and ``lower``.
     """
-    has_changed, last = False, 0  # ``last`` is the predecessor of the previous state.
+    has_changed, previous = False, 0  # ``previous`` is the predecessor of the previous state.
     for i in range(len(best)):
-        first, cheapest = max(last, lower[i]), best[i]
-        if first in (upper[i], cheapest):  # There is nothing to search, or the search would begin at the best one.
-            last = first
+        first, cheapest = max(previous, lower[i]), best[i]
+        if first in (upper[i], cheapest):  # No predecessor is left, or the search would begin at the best predecessor.
+            previous = first
             continue
         for j in range(first, upper[i] - 1):
             if costs[i, j] < costs[i, cheapest]:
@@ -274,7 +274,7 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
             elif cheapest < j:
                 break
         has_changed |= cheapest != best[i]
-        best[i] = lower[i] = last = cheapest
+        best[i] = lower[i] = previous = cheapest
     return has_changed
 
 

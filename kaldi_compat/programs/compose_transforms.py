@@ -88,11 +88,9 @@ def make_lookups(
             warning = f"No speaker provided for utterance {block.decode_keys()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).require_values(block, lambda _: warning), [None])
         transforms = table.require_values(block, lambda key: f"Second table does not have key {key}")
-        matrices: Matrix = np.stack(
-            transforms
-            if len({transform.shape for transform in transforms}) == 1
-            else require_one_entry(block, transforms)
-        )
+        if len({transform.shape for transform in transforms}) > 1:
+            require_one_entry(block, transforms)  # This raises Skip.
+        matrices: Matrix = np.stack(transforms)
         return matrices
 
     def has_transform(key: str) -> bool:

@@ -88,7 +88,7 @@ def compute_utterance_statistics(
 ) -> ArrayBlock:
     """Compute the CMVN statistics (2, dim + 1) of each utterance of a block. ``check`` reports NaN and infinities.
 
-    ``weights`` is the table of the weights of each utterance's frames; None for no weights.
+    For ``weights`` and the errors, see :func:`get_weighted_frames`.
     """
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.compute_row_bounds(), weights=frame_weights)
@@ -114,9 +114,9 @@ class Sum:
         visit_blocks(self._add_block, blocks, counts)
 
     def _add_block(self, block: ArrayBlock) -> ArrayBlock:
-        """Add the statistics of a block of utterances, and return the block. Raise Skip for an unusable utterance.
+        """Add the statistics of a block of utterances, and return the block.
 
-        Raise FeatureError if the dimension differs from the dimension of earlier features.
+        Raise Skip as :func:`get_weighted_frames` does, or FeatureError if earlier features have a different dimension.
         """
         dim = stack_rows(block).shape[1]
         if self.statistics is None and dim:
@@ -157,7 +157,10 @@ def write_speaker_sums(
     group_size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1
 
     def compute_speaker_statistics(speaker: str, utterances: list[str]) -> DoubleMatrix:
-        """Compute the statistics (2, dim + 1) of a speaker's utterances, which are looked up in groups."""
+        """Compute the statistics (2, dim + 1) of a speaker's utterances, which are looked up in groups.
+
+        Raise Skip if the speaker has no features.
+        """
         total = Sum(weights, check)
         for first in range(0, len(utterances), group_size):
             total.add_blocks(find_utterances(feats, utterances[first : first + group_size], counts), counts)

@@ -57,12 +57,11 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                     speakers.append(table[key])
     logger.info("Read %d utterances, %d with errors.", len(vectors), num_failed)
     if not vectors:
-        logger.warning(
-            "No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> <speaker>' for "
-            "each vector"
-            if num_failed else "The vectors %s have no readable entry, so the utt2spk table %s is not used",
-            source, utt2spk,
-        )  # fmt: skip
+        warning = "The vectors %s have no readable entry, so the utt2spk table %s is not used"
+        if num_failed:
+            warning = ("No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> "
+                       "<speaker>' for each vector")  # fmt: skip
+        logger.warning(warning, source, utt2spk)
         raise OptionError("Did not read any utterances.")
     if options.dim > dim:
         raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")

@@ -109,7 +109,7 @@ class Vectors:
 
         Raises:
             OptionError: a key is repeated.
-            FeatureError: a vector does not have the dimension of the model, or a number is not positive.
+            FeatureError: a vector does not have the dimension of the model, or a number of utterances is below 1.
         """
         num_utts = num_utts or [1] * len(entries)
         for (key, vector), number in zip(entries, num_utts, strict=True):

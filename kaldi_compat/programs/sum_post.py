@@ -119,14 +119,14 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
 
 
 def sort_runs_by_weight(order: Integers, weights: Weights, keys: Integers, starts: Integers, sizes: Integers) -> None:
-    """Sort ``order``, the indices of entries in ``weights``, in place by ascending weight within each run of ``keys``.
+    """Sort ``order``, indices of ``weights``, in place by ascending weight within each run of equal ``keys``.
 
-    The entries of a run are neighbors in ``order`` and have equal ``keys``. ``starts`` and ``sizes``, (runs,), are the
-    positions of the first entry and the number of entries of each run.
+    ``keys`` has the sort key of each position in ``order``. ``starts`` and ``sizes`` have the first position and the
+    number of positions of each run (runs,).
     """
-    # Most runs have two entries or one, which are exchanged or kept without a sort.
-    pairs = starts[sizes == 2]
-    pairs = pairs[weights[order[pairs]] > weights[order[pairs + 1]]]
-    order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
-    longer = np.flatnonzero(np.repeat(sizes > 2, sizes))  # Positions of the entries of longer runs.
+    # Most runs have two positions or one, which are exchanged or kept without a sort.
+    firsts = starts[sizes == 2]
+    firsts = firsts[weights[order[firsts]] > weights[order[firsts + 1]]]
+    order[firsts], order[firsts + 1] = order[firsts + 1], order[firsts]
+    longer = np.flatnonzero(np.repeat(sizes > 2, sizes))  # Positions of longer runs.
     order[longer] = order[longer][np.lexsort((weights[order[longer]], keys[longer]))]

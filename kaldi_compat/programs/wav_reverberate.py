@@ -105,7 +105,7 @@ def read_wave(name: str) -> Wave:
 
 
 def read_noises(options: Options, sample_frequency: float) -> list[Noise]:
-    """Read the noises that the options list.
+    """Read the noises that the options list. ``sample_frequency`` is the sampling rate of the input in Hz.
 
     Raises:
         OptionError: a number is invalid, or the options list different numbers of noises, ratios and start times.

@@ -43,7 +43,8 @@ def main(options: Options, source: str, target: str) -> int:
         if isinstance(block, WaveBlock):
             block_durations = block.compute_durations().astype(np.float32)
             durations.extend(block_durations.tolist())
-            return ArrayBlock(block.keys, block_durations, np.zeros((len(block), 2), np.int64), 0)
+            # The values are scalars, which have the shape (0, 0) in a block.
+            return ArrayBlock(block.keys, block_durations, np.zeros((len(block), 2), np.int64), dimensions=0)
         seconds = block.map(measure_wave)
         durations.extend(value for _, value in seconds.entries())
         return seconds

@@ -559,7 +559,7 @@ def read_segments_as_bool_vec(
     Args:
         segments_file: name of a segments file, or an open binary file. Each line has an utterance, a recording, a start
             time and an end time in seconds.
-        return_key: also return the name of the recording.
+        return_key: True to return also the name of the recording.
         pipes, network: False to refuse commands and URLs, respectively.
 
     Returns:

@@ -243,7 +243,8 @@ class OnlineFbank(OnlineFeature):
             energies = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(energies, self._min_energy, out=energies)
             if self._takes_log:
-                np.log(np.maximum(energies, self._eps) if self._floors_at_eps else energies + self._eps, out=energies)
+                floored = np.maximum(energies, self._eps) if self._floors_at_eps else energies + self._eps
+                np.log(floored, out=energies)
         return features
 
 

@@ -124,7 +124,7 @@ class OnlinePitch(FrameStore):
     def _compute_features(self) -> Floats:
         """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
-        # Append an empty chunk, which the tracker takes for the end of the audio.
+        # Append an empty chunk, which the tracker treats as the end of the audio.
         analysis = Analysis.from_audio(
             audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
         )

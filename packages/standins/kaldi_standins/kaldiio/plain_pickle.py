@@ -90,7 +90,7 @@ def _make_array_from_bytes(data: bytes, dtype: Any, shape: Any, order: str) -> n
 
 
 def _make_dtype(name: str, *_: Any) -> _Unfinished:
-    """Return the dtype ``name``, whose byte order may be set later. Raise FormatError for Python objects and fields."""
+    """Return the dtype ``name``, whose byte order may be set later. Raise FormatError if it has objects or fields."""
     dtype = np.dtype(name)
     if dtype.hasobject or dtype.names:
         raise FormatError(f"a pickle has an array of Python objects or a structured array (dtype {name!r}): save "

@@ -67,7 +67,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
     Args:
         fd: name of a file, a command, or an open file.
         rate: sampling rate in Hz.
-        array: (samples,) or (samples, channels).
+        array: samples (T,) or (T, channels).
 
     Raises:
         ArkError: the file cannot be opened or written, or the samples have another type or shape, or do not fit into a

@@ -131,7 +131,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             lengths: number of valid samples in each row of ``(B, T)``, shape ``(B,)``. None if all samples are valid.
 
         Returns:
-            ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of ``(frames, dim)``.
+            Features ``(B, frames, dim)`` if all utterances have equally many frames, else a list of ``(frames, dim)``.
             For a single utterance, one array ``(frames, dim)``, in a list if ``samples`` is a list. The result has
             NumPy arrays if all samples are NumPy arrays or ``lengths`` is passed, else tensors.
 
