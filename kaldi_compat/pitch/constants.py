@@ -78,7 +78,7 @@ class PitchConstants:
         return native.get_structure("pitch_plan")(self, offset=state_starts, weights=weights)
 
     def get_state_weights(self, state: int) -> Floats:
-        """Return the weights of the whole lags in a state's filter, in order of the lags: ``(columns[state],)``."""
+        """Return the weights (columns[state],) of the whole lags in a state's filter, in order of the lags."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod

@@ -128,7 +128,7 @@ class _Chunks(NamedTuple):
 
     @property
     def new_frame_counts(self) -> Integers:
-        """Number of frames that become known with each chunk, (chunks,)."""
+        """Numbers (chunks,) of frames that become known with each chunk."""
         return self.frame_counts - _take_previous(self.frame_counts, self.bounds)
 
 

@@ -174,7 +174,7 @@ def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, 
 
 
 def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
-    """Return ``inner / sqrt(norm + ballast)``, (frames, lags), or 0 for silence, where the square root is 0."""
+    """Return correlations (frames, lags): ``inner / sqrt(norm + ballast)``, or 0 for silence, where the root is 0."""
     root = np.sqrt(norm + ballast)
     is_silent = root == 0
     result: Floats = np.where(is_silent, F32(0), inner / np.where(is_silent, F32(1), root))

@@ -88,7 +88,7 @@ class Paths:
         return len(self) - 1 - count_undecided_frames(self._get_lattice().predecessors, max_undecided)
 
     def decide_frames(self, count: int) -> Floats:
-        """Remove the first ``count`` frames, and return NCCF and pitch in Hz on their traced path: ``(count, 2)``."""
+        """Remove the first ``count`` frames. Return features (count, 2): NCCF and pitch in Hz on their traced path."""
         lattice = self._get_lattice()
         features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
         self._keep_frames(lattice.slice_frames(count, len(self)))

@@ -36,7 +36,10 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Write the mean of a table or, with ``target``, of each speaker. Return 0, or 1 if no speaker has a mean."""
+    """Write the mean of the table ``first`` to the file ``second``. With ``target``, write the means of speakers.
+
+    Then ``first`` is the spk2utt table and ``second`` is the table of vectors. Return 0, or 1 if no speaker has a mean.
+    """
     if target is None:
         return average_table(options, first, second)
     return average_speakers(first, second, target, counts_target)

@@ -140,7 +140,7 @@ def parse_numbers(text: str, name: str) -> list[float]:
 
 
 def get_channel(wave: Wave, channel: int, name: str) -> Vector:
-    """Return the samples (samples,) of a channel on the scale of 16-bit integers. Raise AudioError if it is missing."""
+    """Return a channel (T,) on the scale of 16-bit integers. Raise AudioError if the audio lacks the channel."""
     if not 0 <= channel < len(wave.samples):
         raise AudioError(f"{name} has no channel {channel}: choose from 0 to {len(wave.samples) - 1}")
     samples: Vector = wave.samples[channel].astype(np.float32)

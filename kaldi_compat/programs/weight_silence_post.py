@@ -57,7 +57,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 
 
 def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
-    """Scale the pairs of an integer and a weight for which the mask ``is_silence`` (pairs,) is True. 0 removes them."""
+    """Scale the weights of the pairs that the mask ``is_silence`` (pairs,) selects. A scale of 0 removes the pairs."""
     if scale == 0:
         return select_entries(posteriors, ~is_silence)
     weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)

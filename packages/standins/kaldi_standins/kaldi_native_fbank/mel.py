@@ -108,7 +108,7 @@ class FeatureWindowFunction:
 
     @property
     def window(self) -> list[float]:
-        """The window's samples."""
+        """Samples (size,) of the window, in order of time."""
         values: list[float] = self._window.tolist()
         return values
 

@@ -300,7 +300,7 @@ class WaveInfo:
 
     @property
     def sample_count(self) -> int:
-        """Number of samples per channel, or -1 if the header lacks it."""
+        """Number of samples per channel, or -1 if the header lacks the number."""
         count = self._header.sample_count
         return -1 if count is None else count
 

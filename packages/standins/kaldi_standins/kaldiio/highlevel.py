@@ -68,7 +68,7 @@ class WriteHelper:
 
     @cached_property
     def fscp(self) -> Any:
-        """The script file, as a text file. None if the specifier names no script file."""
+        """The script file, as a text file, or None if the specifier names none. Raise ArkError where ``fark`` does."""
         script = self._writer.get_outputs()[1]
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 

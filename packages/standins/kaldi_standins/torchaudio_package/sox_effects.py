@@ -143,7 +143,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
 
 
 def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
-    """Multiply audio by a gain in dB, the last argument (default 0). With "-n" before it, first scale the peak to 1."""
+    """Multiply audio by a gain in dB, the last word (default 0). After the word "-n", first scale the peak to 1."""
     normalizes = words[:1] == ("-n",)
     (decibels,) = (words[1:] if normalizes else words) or ("0",)
     peak = float(np.abs(audio).max(initial=0)) if normalizes else 1.0

@@ -62,7 +62,7 @@ class FrequencyMasking(torch.nn.Module):
         self.mask_param, self.iid_masks = freq_mask_param, iid_masks
 
     def forward(self, specgram: Tensor, mask_value: float | Tensor = 0.0) -> Tensor:
-        """Return the masked spectrograms, (..., freq, time). Masked elements have the value ``mask_value``."""
+        """Return the masked spectrograms (..., freq, time). Masked elements have the value ``mask_value``."""
         if self.iid_masks:
             return mask_along_axis_iid(specgram, self.mask_param, mask_value, self.axis, self.p)
         return mask_along_axis(specgram, self.mask_param, float(mask_value), self.axis, self.p)
