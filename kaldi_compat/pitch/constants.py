@@ -187,7 +187,7 @@ def _make_interpolation_weights(
     """Compute the weights that interpolate the correlation from whole lags to the lags of the states.
 
     Args:
-        seconds: lags of the states in seconds (states,).
+        seconds: lags (states,) of the states in seconds.
         first_lag, num_lags: the first whole lag in resampled samples, and the number of whole lags.
         options: options of the tracker.
 

@@ -78,9 +78,9 @@ def split_into_frames(
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
-        starts, lengths: index of the first sample, and number of samples, of each utterance (utterances,).
+        starts, lengths: indices (utterances,) of the utterances' first samples, and numbers (utterances,) of samples.
         constants: the tracker's numbers and tables.
-        ends: index after the last sample of each chunk of a single utterance (chunks,); None for chunks of
+        ends: indices (chunks,) after the last sample of each chunk of a single utterance. None for chunks of
             ``constants.chunk`` samples.
 
     Raises:
@@ -138,13 +138,13 @@ def _divide_into_chunks(
     """Divide the audio of utterances into chunks. The last chunk of an utterance is empty, and marks its end.
 
     Args:
-        lengths: number of samples of each utterance (utterances,).
-        chunk_size: number of samples in a chunk; 0 for one chunk with all audio.
-        ends: ends of the chunks, as for :func:`split_into_frames`; None for chunks of ``chunk_size`` samples.
+        lengths: numbers (utterances,) of samples of the utterances.
+        chunk_size: number of samples in a chunk. 0 for one chunk with all audio of an utterance.
+        ends: ends of the chunks, as for :func:`split_into_frames`. None for chunks of ``chunk_size`` samples.
 
     Returns:
-        bounds: index of the first chunk of each utterance, and the number of chunks (utterances + 1,).
-        begins, ends: indices in the utterance of a chunk's first sample, and after its last sample (chunks,).
+        bounds: indices (utterances + 1,): first chunk of each utterance, followed by the number of chunks.
+        begins, ends: indices (chunks,), in the utterance, of a chunk's first sample, and after its last sample.
     """
     if ends is not None:
         return np.array([0, len(ends) + 1]), np.concatenate(([0], ends)), np.concatenate((ends, lengths))
@@ -267,7 +267,7 @@ def _find_changes_of_ballast(
     them was computed. Both results are 0 for frames whose ballast is not revised.
 
     Args:
-        variance: variance from which the ballast of the new frames of each chunk is computed (chunks,).
+        variance: variances (chunks,) from which the ballasts of the new frames of each chunk are computed.
         chunks: the chunks of all utterances.
         constants: the tracker's numbers and tables.
     """

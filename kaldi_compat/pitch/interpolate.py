@@ -49,7 +49,7 @@ def interpolate_linearly(features: Floats) -> Floats:
     the other side, the line has 0.9 times this pitch. Without a pitch on either side, the gap gets the pitch 1 Hz.
 
     Args:
-        features: probability of voicing, pitch in Hz, and further columns, which are copied (frames, columns).
+        features: columns (frames, columns): probability of voicing, pitch in Hz, and others, which are copied.
 
     Returns:
         Array of the same shape. Only the pitch differs.
@@ -143,8 +143,8 @@ class RaggedGrids:
         """Create the grids of utterances. Random numbers are drawn in Kaldi's order.
 
         Args:
-            features: probability of voicing, and pitch in Hz or 0, float32 (rows, 2).
-            bounds: first row of each utterance, followed by the number of rows (utterances + 1,).
+            features: float32 columns (rows, 2): probability of voicing, and pitch in Hz or 0.
+            bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
             options: options of the interpolation.
             random: source of Kaldi's random numbers. It advances by two numbers per row.
 
@@ -199,7 +199,7 @@ def _choose_grids(pitch: Floats, bounds: Indices, interval: np.float32) -> tuple
 
 
 def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the minimum of ``low`` (rows,) and the maximum of ``high`` (rows,) for each utterance: (utterances,).
+    """Return minima (utterances,) of ``low`` (rows,), and maxima (utterances,) of ``high`` (rows,), of each utterance.
 
     Either all utterances have rows, or none of them has. Without rows, the results are infinity and -infinity.
     """

@@ -245,12 +245,12 @@ def process_utterances(
     Args:
         features: correlation and pitch in Hz (rows, 2) of all utterances, for which :func:`can_process_together` is
             true.
-        bounds: first row of each utterance, and the number of rows (utterances + 1,).
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
         options: options of the pitch features.
         generator: source of the noise on the deltas.
 
     Returns:
-        The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). Each
+        The features (rows, dim) of all utterances, and the numbers (utterances,) of rows of the utterances. Each
         utterance has ``options.delay`` additional rows, unless it has no frames.
     """
     log_pitches = compute_log_pitch(np.ascontiguousarray(features[:, 1]))

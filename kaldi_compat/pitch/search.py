@@ -141,8 +141,8 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
-        with_ballast, correlation: correlations with and without ballast (frames, lags).
-        mean_products: product of the energies of the two correlated windows, averaged over the lags (frames,).
+        with_ballast, correlation: correlations (frames, lags) with ballast, and without ballast.
+        mean_products: means (frames,), over the lags, of the product of the energies of the two correlated windows.
     """
     size, count = constants.window, rows.stop - rows.start
     with_ballast, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
@@ -201,9 +201,9 @@ def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: 
 
     Args:
         constants: the tracker's numbers and tables.
-        with_ballast: correlations with ballast at whole lags (frames, lags).
-        scale: factor on the correlations of each frame (frames,).
-        groups: group of each frame (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
+        with_ballast: correlations (frames, lags) with ballast at whole lags.
+        scale: factors (frames,) on the correlations of the frames.
+        groups: groups (frames,) of the frames: see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     correlations = np.empty((len(with_ballast), constants.states), F32)
     for group in np.unique(groups).tolist():
@@ -225,10 +225,10 @@ def find_predecessors(path_costs: Floats) -> States:
     minimum that is an improvement. The order decides between predecessors whose costs are equal in float32.
 
     Args:
-        path_costs: cost of each state (row) when it follows each previous state (column), (states, states).
+        path_costs: costs (states, states) of each state (row) when it follows each previous state (column).
 
     Returns:
-        Index of the predecessor of each state, (states,).
+        Indices (states,) of the predecessors.
     """
     costs, highest, is_reversed = path_costs, len(path_costs) - 1, False
     lower = _find_first_minima(path_costs)
@@ -303,7 +303,7 @@ def count_undecided_frames(predecessors: States, max_frames: int) -> int:
     frame. Paths do not cross, so only the paths to the lowest and to the highest state are followed.
 
     Args:
-        predecessors: previous state on the cheapest path to each state (frames, states).
+        predecessors: previous states (frames, states) on the cheapest path to each state.
         max_frames: upper bound of the result.
     """
     lowest, highest, view = 0, predecessors.shape[1] - 1, predecessors.data  # A memoryview is fast to index.

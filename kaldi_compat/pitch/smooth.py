@@ -129,7 +129,7 @@ def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: 
 
     Args:
         features: features (rows, columns) of all utterances, for which :func:`can_smooth_together` is true.
-        bounds: first row of each utterance, and the number of rows (utterances + 1,).
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
         options: sizes of the windows in frames.
     """
     return map_utterances(features, bounds, lambda track: smooth_pitch(track, options))

@@ -140,8 +140,8 @@ def track_pitches(
         options, changes: options of the tracker: see :func:`track_pitch`.
 
     Returns:
-        Pairs of a key and a track, in the order of ``utterances``. A track has the normalized correlation and the pitch
-        in Hz (frames, 2).
+        Pairs of a key and a track, in the order of ``utterances``. A track (frames, 2) has the normalized correlation
+        and the pitch in Hz.
 
     Raises:
         OptionError: Kaldi refuses an option.
@@ -164,12 +164,12 @@ def track_block(
 
     Args:
         samples: audio of the utterances, contiguous int16 or float32 (T,).
-        starts, lengths: index of the first sample, and number of samples, of each utterance (utterances,).
+        starts, lengths: indices (utterances,) of the utterances' first samples, and numbers (utterances,) of samples.
         options: the tracker's options.
 
     Returns:
-        features: normalized correlation and pitch in Hz of all frames (rows, 2).
-        bounds: first row of each utterance, and the number of rows (utterances + 1,).
+        features: columns (rows, 2) of all frames: normalized correlation, and pitch in Hz.
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
 
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.

@@ -64,7 +64,7 @@ def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max
 
     Args:
         variance: variances (frames, dim) of the columns in the window of each frame.
-        window_sizes: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
+        window_sizes: numbers (frames,) of frames in the windows. Windows of one frame cause no warning, as in Kaldi.
         max_warnings: maximum number of frames with a warning; negative for no limit. A last warning reports omissions.
     """
     floored_counts = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)

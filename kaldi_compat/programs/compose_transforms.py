@@ -106,9 +106,9 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
 
     Args:
         block: block with the keys of the entries.
-        a: transforms that are applied last, (entries, out, middle), or (out, middle) for all entries. If ``a`` has one
+        a: transforms (entries, out, middle) that are applied last, or (out, middle) for all entries. If ``a`` has one
             column more than ``b`` has rows, the last column of ``a`` is an offset.
-        b: transforms that are applied first, (entries, middle, dim), or (middle, dim) for all entries. With
+        b: transforms (entries, middle, dim) that are applied first, or (middle, dim) for all entries. With
             ``options.b_is_affine``, the last column of ``b`` is an offset.
         options: options of the program.
 

@@ -46,7 +46,7 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status 0."""
+    """Write the mean of a table's vectors to a file. Return the exit status 0. Raise OptionError without vectors."""
     with Tables() as tables:
         total, count = sum_vectors(tables.read("vector", source))
     if not count:

@@ -59,7 +59,7 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
     """Choose rows ``offset``, ``offset + n`` and so on of each utterance or, if ``n`` is negative, repeat each row.
 
     Args:
-        lengths: number of rows of each utterance, (utterances,).
+        lengths: numbers (utterances,) of rows of the utterances.
         n: distance between chosen rows. If negative, choose each row ``-n`` times.
         offset: first row of an utterance to choose, if ``n`` is positive.
 

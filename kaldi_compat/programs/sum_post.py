@@ -121,8 +121,8 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
 def sort_runs_by_weight(order: Integers, weights: Weights, keys: Integers, starts: Integers, sizes: Integers) -> None:
     """Sort ``order``, indices of ``weights``, in place by ascending weight within each run of equal ``keys``.
 
-    ``keys`` has the sort key of each position in ``order``. ``starts`` and ``sizes`` have the first position and the
-    number of positions of each run (runs,).
+    ``keys`` has the sort key of each position in ``order``. ``starts`` (runs,) and ``sizes`` (runs,) have the first
+    position and the number of positions of each run.
     """
     # Most runs have two positions or one, which are exchanged or kept without a sort.
     firsts = starts[sizes == 2]

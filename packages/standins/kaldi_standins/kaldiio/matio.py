@@ -136,7 +136,7 @@ def load_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file cannot be opened or is not a script file, or ``endian`` is invalid. On lookup, the key is
+        ArkError: a file cannot be opened or is invalid, or ``endian`` is invalid. On lookup, the key or segment is
             unknown, or its object cannot be read.
 
     >>> import io
@@ -495,7 +495,7 @@ class SegmentsExtractor(Mapping[str, Any]):
 
 
 def _select_channel(samples: Any, segment: Any, key: str) -> Any:
-    """Return the channel (T,) that ``segment`` selects from ``samples`` of its recording, (T,) or (T, channels).
+    """Return the channel (T,) that ``segment`` selects from the ``samples`` (T,) or (T, channels) of its recording.
 
     Raise RangeError, which names the ``key`` of the segment, if the recording lacks the channel.
     """
