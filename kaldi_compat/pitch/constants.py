@@ -36,7 +36,7 @@ class PitchConstants:
     # Duration of the audio after a resampled sample on which the sample depends (half the width of its filter). The
     # unit is ``1 / lcm(rate_in, rate_out)`` seconds.
     settling: int
-    chunk: int  # Number of samples in a chunk of audio; 0 to process all audio at once.
+    chunk: int  # Number of samples in a chunk of audio. 0 to process all audio at once.
     window: int  # Number of resampled samples in a correlation window.
     span: int  # Number of resampled samples that a frame needs: its window and the longest lag.
     shift: int  # Number of resampled samples from the start of a frame to the start of the next frame.
@@ -48,7 +48,7 @@ class PitchConstants:
     recompute_frame: int  # Number of frames at the start that are searched again with the energy of more audio.
     first_lag: int  # The first whole lag at which correlations are measured, in resampled samples.
     lags: int  # Number of whole lags at which correlations are measured: ``first_lag``, ``first_lag + 1`` and so on.
-    step: float  # Cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``.
+    step: float  # Cost of a step by one state. A step by ``n`` states costs ``n**2`` times ``step``.
     soft_min_f0: float  # Pitch in Hz. A lower value penalizes long lags less (see ``PitchOptions``).
     seconds: Floats  # ``(states,)``: lags of the states in seconds, evenly spaced in log pitch, in increasing order.
     pitch: Floats  # ``(states,)``: pitch of each state in Hz.

@@ -100,7 +100,7 @@ def interpolate_smoothly(
         options, changes: grid and probabilities, as ``InterpolatePitchOptions`` or by name (default: Kaldi's).
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
-        counts: counters to which the frames are added; None to count nothing.
+        counts: counters to which the frames are added. None to count nothing.
 
     Returns:
         The unchanged probability of voicing, and the smooth pitch in Hz ``(frames, 2)``.
@@ -131,7 +131,7 @@ class RaggedGrids:
     bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` are the frames of utterance ``u``.
     states: Indices  # (utterances,): number of pitches in the grid of each utterance.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
-    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
+    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch. 0 without a measured pitch.
     other_scores: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.
     bonuses: Floats  # (rows,): number that is added to ``other_scores`` for the measured pitch.
     seeds: Seeds  # (rows,): initial state of rand_r() for the noise of each frame.

@@ -44,7 +44,7 @@ class Analysis:
         Args:
             samples: audio ``(T,)`` on the scale of 16-bit integers, at ``options.sample_frequency``.
             options: the tracker's options.
-            ends: index after the last sample of each chunk; None for chunks of ``options.frames_per_chunk`` frames.
+            ends: index after the last sample of each chunk. None for chunks of ``options.frames_per_chunk`` frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.

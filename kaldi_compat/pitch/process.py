@@ -83,7 +83,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
         features: correlation and pitch in Hz ``(..., frames, 2)``.
         left, right: number of frames before and after each frame in the window of the mean. The window is shorter at
             both ends of an utterance.
-        lengths: number of valid frames ``(...,)``; None if all frames are valid. Later results are undefined.
+        lengths: numbers ``(...,)`` of valid frames. None if all frames are valid. Later results are undefined.
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
@@ -179,7 +179,7 @@ def process_pitch(
         lengths: number of valid frames of each utterance in a padded batch ``(...,)``. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
-        deltas: result of :func:`make_pitch_deltas`; computed if None.
+        deltas: result of :func:`make_pitch_deltas`. None to compute it.
 
     Returns:
         Features ``(..., frames + delay, dim)``, or ``(..., 0, dim)`` if there are no frames. The selected columns have
@@ -243,8 +243,8 @@ def process_utterances(
     """Apply :func:`process_pitch` to several utterances together. The results are bit-identical.
 
     Args:
-        features: correlation and pitch in Hz (rows, 2) of all utterances, for which :func:`can_process_together` is
-            true.
+        features: columns (rows, 2) of all utterances, for which :func:`can_process_together` is true: correlation,
+            and pitch in Hz.
         bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
         options: options of the pitch features.
         generator: source of the noise on the deltas.
@@ -300,10 +300,10 @@ def compute_undelayed_features(
 
     Args:
         features: normalized correlation and pitch in Hz (..., frames, 2).
-        noise: standard normal numbers (..., frames); None for no noise.
+        noise: standard normal numbers (..., frames). None for no noise.
         options: the columns and their scales.
-        lengths: number of valid frames (...,); None if all frames are valid.
-        deltas: result of :func:`make_pitch_deltas`; computed if None.
+        lengths: numbers (...,) of valid frames. None if all frames are valid.
+        deltas: result of :func:`make_pitch_deltas`. None to compute it.
 
     Returns:
         Features (..., frames, dim) with the columns of :func:`process_pitch`.
@@ -337,11 +337,11 @@ def _compute_columns(
     """Return the columns (..., frames, columns) that the options select, in the order of :func:`process_pitch`.
 
     Args:
-        correlation, log_pitches: normalized correlation, and natural logarithm of the pitch in Hz (..., frames).
+        correlation, log_pitches: arrays (..., frames): normalized correlation, and natural log of the pitch in Hz.
         options: options of the processing.
-        normalize_pitch, compute_deltas: functions that return the normalized log pitch and the deltas of the log
-            pitch, (..., frames). They are called only for columns that the options select.
-        noise: standard normal noise on the deltas (..., frames); None for no noise.
+        normalize_pitch, compute_deltas: functions that return arrays (..., frames): the normalized log pitch, and
+            the deltas of the log pitch. They are called only for columns that the options select.
+        noise: standard normal noise (..., frames) on the deltas. None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:

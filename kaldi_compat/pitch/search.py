@@ -35,7 +35,7 @@ class Lattice(NamedTuple):
     correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
     groups: Groups  # (frames,): group of each frame, see :func:`~kaldi_compat.pitch.frames.group_rows`.
     path: States  # (frames,): states of the best path, or -1 for frames through which no path has been traced.
-    nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``. Undefined without a state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames ``begin`` to ``end - 1``."""

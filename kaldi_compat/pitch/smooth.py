@@ -66,7 +66,7 @@ def smooth_pitch(
     Args:
         features: probability of voicing (0 to 1), pitch in Hz (without gaps: see interpolate-pitch), and other columns,
             which are copied ``(frames, columns)``.
-        options, changes: the sizes of the windows in frames, as ``SmoothPitchOptions`` or by name; Kaldi's defaults if
+        options, changes: the sizes of the windows in frames, as ``SmoothPitchOptions`` or by name. Kaldi's defaults if
             omitted.
 
     Returns:

@@ -39,7 +39,7 @@ class Paths:
 
     Args:
         options: the tracker's options.
-        memory: memory for frames, used if it has the right numbers of states and lags; None to allocate memory.
+        memory: memory for frames, used if it has the right numbers of states and lags. None to allocate memory.
     """
 
     def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
@@ -101,7 +101,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
 
     Args:
         samples: audio ``(T,)`` on the scale of 16-bit integers, at ``options.sample_frequency``: an array or a tensor.
-        options, changes: range and grid of the pitches, as ``PitchOptions`` or by name; Kaldi's defaults if omitted.
+        options, changes: range and grid of the pitches, as ``PitchOptions`` or by name. Kaldi's defaults if omitted.
 
     Returns:
         The normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz ``(frames, 2)``.

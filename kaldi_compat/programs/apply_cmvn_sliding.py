@@ -65,7 +65,7 @@ def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max
     Args:
         variance: variances (frames, dim) of the columns in the window of each frame.
         window_sizes: numbers (frames,) of frames in the windows. Windows of one frame cause no warning, as in Kaldi.
-        max_warnings: maximum number of frames with a warning; negative for no limit. A last warning reports omissions.
+        max_warnings: maximum number of frames with a warning. Negative for no limit. A last warning reports omissions.
     """
     floored_counts = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored_counts > 0) & (window_sizes > 1))

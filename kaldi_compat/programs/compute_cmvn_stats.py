@@ -64,7 +64,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
 
     Args:
         block: features of the utterances.
-        weights: table of the weights of each utterance's frames; None for no weights.
+        weights: table of the weights of each utterance's frames. None for no weights.
 
     Returns:
         The frames (frames, dim) of all utterances, and the weights (frames,) of these frames, or None without a table.

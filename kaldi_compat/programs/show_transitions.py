@@ -47,7 +47,7 @@ def format_transitions(model: TransitionModel, names: dict[int, str], counts: np
     Args:
         model: the transition model.
         names: maps phones to their symbols.
-        counts: occupation count of each pdf, (pdfs,); None to omit the counts.
+        counts: occupation counts (pdfs,) of the pdfs. None to omit the counts.
     """
     ids = np.arange(1, model.num_transition_ids + 1)
     probabilities, targets, are_loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)

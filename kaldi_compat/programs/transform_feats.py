@@ -124,7 +124,8 @@ def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | 
     Args:
         feats: features (rows, dim) of one or several utterances.
         matrix: transform (out, dim), or (out, dim + 1) if its last column is an offset.
-        bounds: first row of each utterance, and the number of rows (utterances + 1,); None for one utterance.
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows. None for one
+            utterance.
 
     Returns:
         Transformed features (rows, out).

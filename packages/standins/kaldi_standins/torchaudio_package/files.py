@@ -287,7 +287,7 @@ def set_audio_backend(backend: str | None) -> None:
     """Do nothing: soundfile reads and writes all files. torchaudio 2.9 removed this function.
 
     Args:
-        backend: name of a backend, such as "soundfile" or "sox_io"; ignored.
+        backend: name of a backend, such as "soundfile" or "sox_io". It is ignored.
     """
 
 
