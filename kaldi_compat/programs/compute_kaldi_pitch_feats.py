@@ -67,7 +67,7 @@ def select_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any
 
 
 def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
-    """Return the normalized correlation and the pitch in Hz (frames, 2) of each utterance of a block."""
+    """Return the track (frames, 2) of each utterance of a block: the normalized correlation, and the pitch in Hz."""
     features, bounds = track_block(block.samples, block.starts, block.lengths, options)
     counts = np.diff(bounds)
     shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)

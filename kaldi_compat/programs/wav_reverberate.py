@@ -57,17 +57,14 @@ def main(options: Options, source: str, target: str) -> int:
                 "The impulse response %s is silent%s, so the output is silent", options.impulse_response, location
             )
     speech = get_channel(wave, options.input_wave_channel, source)
-    output = [
-        reverberate(
-            speech,
-            wave.sample_frequency,
-            None if rir is None else get_channel(rir, rir_channel, options.impulse_response) / FULL_SCALE,
-            [AdditiveSignal(get_channel(noise, noise_channel, name), snr, start) for name, noise, snr, start in noises],
-            options,
-            rir_frequency=None if rir is None else rir.sample_frequency,
-        )
-        for rir_channel, noise_channel in channel_pairs
-    ]
+    rir_frequency = None if rir is None else rir.sample_frequency
+    output = []
+    for rir_channel, noise_channel in channel_pairs:
+        response = None if rir is None else get_channel(rir, rir_channel, options.impulse_response) / FULL_SCALE
+        noise_signals = [AdditiveSignal(get_channel(noise, noise_channel, name), snr, start)
+                         for name, noise, snr, start in noises]  # fmt: skip
+        output.append(reverberate(speech, wave.sample_frequency, response, noise_signals, options,
+                                  rir_frequency=rir_frequency))  # fmt: skip
     io_ark.save(target, Wave(wave.sample_frequency, pcm16(np.stack(output))), kind="wave")
     return 0
 

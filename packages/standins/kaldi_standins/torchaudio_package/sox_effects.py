@@ -131,12 +131,12 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     resampled = np.zeros((-(-output_count // phases), phases, audio.shape[1]))
     padded = np.pad(audio, ((reach, reach + period + 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
-    for first in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
-        starts, remainders = np.divmod(np.arange(first, min(first + 64, phases)) * period, phases)
+    for first_phase in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
+        starts, remainders = np.divmod(np.arange(first_phase, min(first_phase + 64, phases)) * period, phases)
         times = np.arange(-reach, reach + 1) - remainders[:, None] / phases
         kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half_length) ** 2, 0))) / np.i0(BETA)
         filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half_length)
-        for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
+        for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first_phase):
             outputs = windows[start::period][: len(resampled)] @ taps
             resampled[: len(outputs), phase] = outputs
     return resampled.reshape(-1, audio.shape[1])[:output_count], new_rate
