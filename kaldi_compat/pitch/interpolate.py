@@ -96,14 +96,14 @@ def interpolate_smoothly(
     pitches falls. Without a measured pitch, all pitches have the same probability (Kaldi: interpolate-pitch).
 
     Args:
-        features: probability of voicing, and pitch in Hz, or 0 without a measured pitch ``(frames, 2)``.
+        features: columns ``(frames, 2)``: probability of voicing, and pitch in Hz, or 0 without a measured pitch.
         options, changes: grid and probabilities, as ``InterpolatePitchOptions`` or by name (default: Kaldi's).
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
         counts: counters to which the frames are added. None to count nothing.
 
     Returns:
-        The unchanged probability of voicing, and the smooth pitch in Hz ``(frames, 2)``.
+        Columns ``(frames, 2)``: the unchanged probability of voicing, and the smooth pitch in Hz.
 
     Raises:
         FeatureError: the features do not have two columns, or a pitch is negative or NaN.

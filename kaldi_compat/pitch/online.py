@@ -61,7 +61,7 @@ class Analysis:
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return the correlation (NCCF) and the pitch in Hz ``(frames, 2)`` of each frame on the traced path."""
+        """Return columns ``(frames, 2)``: correlation (NCCF) and pitch in Hz of each frame on the traced path."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
@@ -73,7 +73,7 @@ def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: 
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return the normalized correlation and pitch in Hz (frames, 2) that the first pass of online decoding uses.
+    """Return the track (frames, 2) of the first pass of online decoding: normalized correlation, and pitch in Hz.
 
     The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_paths`).
     ``options`` are the tracker's options.

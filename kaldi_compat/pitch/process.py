@@ -80,7 +80,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     In the mean, each frame is weighted by its probability of voicing.
 
     Args:
-        features: correlation and pitch in Hz ``(..., frames, 2)``.
+        features: columns ``(..., frames, 2)``: correlation, and pitch in Hz.
         left, right: number of frames before and after each frame in the window of the mean. The window is shorter at
             both ends of an utterance.
         lengths: numbers ``(...,)`` of valid frames. None if all frames are valid. Later results are undefined.
@@ -174,7 +174,7 @@ def process_pitch(
     """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
     Args:
-        features: normalized correlation and pitch in Hz ``(..., frames, 2)`` from the pitch tracker.
+        features: columns ``(..., frames, 2)`` from the pitch tracker: normalized correlation, and pitch in Hz.
         options, changes: the columns and their scales, as ``ProcessPitchOptions`` or by name (default: Kaldi's).
         lengths: number of valid frames of each utterance in a padded batch ``(...,)``. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
@@ -299,7 +299,7 @@ def compute_undelayed_features(
     """Compute the features of :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
-        features: normalized correlation and pitch in Hz (..., frames, 2).
+        features: columns (..., frames, 2): normalized correlation, and pitch in Hz.
         noise: standard normal numbers (..., frames). None for no noise.
         options: the columns and their scales.
         lengths: numbers (...,) of valid frames. None if all frames are valid.

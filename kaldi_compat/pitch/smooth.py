@@ -64,13 +64,13 @@ def smooth_pitch(
     The log pitch is normalized by subtracting its moving mean (Kaldi: process-pitch-feats).
 
     Args:
-        features: probability of voicing (0 to 1), pitch in Hz (without gaps: see interpolate-pitch), and other columns,
-            which are copied ``(frames, columns)``.
+        features: columns ``(frames, columns)``: probability of voicing (0 to 1), pitch in Hz (without gaps: see
+            interpolate-pitch), and others, which are copied.
         options, changes: the sizes of the windows in frames, as ``SmoothPitchOptions`` or by name. Kaldi's defaults if
             omitted.
 
     Returns:
-        Log odds of voicing, smoothed log pitch, and the other columns ``(frames, columns)``.
+        Columns ``(frames, columns)``: log odds of voicing, smoothed log pitch, and the other columns.
 
     Raises:
         OptionError: an option is invalid.

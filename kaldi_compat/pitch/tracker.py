@@ -104,7 +104,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
         options, changes: range and grid of the pitches, as ``PitchOptions`` or by name. Kaldi's defaults if omitted.
 
     Returns:
-        The normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz ``(frames, 2)``.
+        Columns ``(frames, 2)``: normalized cross-correlation (NCCF, -1 to 1, higher where voiced), and pitch in Hz.
         The result has no gradient. For gradients and batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:

@@ -46,7 +46,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
     @cache
     def make_normalizer() -> OnlineCmvn:
-        """Check the options and create the normalizer on the first call. As in Kaldi, this is the first utterance."""
+        """On the first call, check the options, as Kaldi does at the first utterance, and create the normalizer."""
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
@@ -71,6 +71,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
                         yield from group_utterances(names, make_normalizer())
 
             def look_up_and_normalize(group: Block) -> ArrayBlock:
+                """Normalize the features of a group of utterances. Raise Skip if an utterance has no features."""
                 feats = table.require_values(group, "No features for utterance {}".format)
                 return normalize_features(ArrayBlock.from_arrays(group.decode_keys(), feats))
 

@@ -75,7 +75,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Return the keys of a block, and the search for each utterance's pitch with the first and the final energy."""
+    """Return the keys of a block, and the :class:`Analysis` of the pitch of each utterance."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.decode_keys(), [
         Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges

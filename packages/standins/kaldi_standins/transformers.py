@@ -145,8 +145,8 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
         first, end = (lengths - self.win_length) // self.hop_length + 1, lengths // self.hop_length - 1
         indices = torch.arange(frames.shape[1], device=frames.device)
-        cleared = (indices >= first) & (indices < end) & (lengths != lengths.max())
-        frames = frames.masked_fill(cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
+        is_cleared = (indices >= first) & (indices < end) & (lengths != lengths.max())
+        frames = frames.masked_fill(is_cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
         return fbank._compute_undithered_frames(frames, torch.from_numpy(self.mel_filters).to(frames)).float()
 
 

@@ -93,9 +93,9 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write the tag AUDIO, the size, and an audio file. ``value`` is a pair of its rate and samples in any order.
+    """Write the tag AUDIO, the size, and an audio file. ``value`` is a pair of a rate and samples in any order.
 
-    Raise FormatError if soundfile is not installed, or cannot encode the value.
+    Raise FormatError if soundfile is not installed, or the value is not such a pair, or cannot be encoded.
     """
     try:
         import soundfile

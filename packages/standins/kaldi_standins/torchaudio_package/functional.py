@@ -58,7 +58,7 @@ def compute_kaldi_pitch(
             :class:`~kaldi_compat.options.pitch.PitchOptions`.
 
     Returns:
-        The normalized correlation (NCCF) and the pitch in Hz (..., frames, 2), in Kaldi's order.
+        Columns (..., frames, 2), in Kaldi's order: normalized correlation (NCCF), and pitch in Hz.
 
     Raises:
         OptionError: Kaldi refuses an option.
