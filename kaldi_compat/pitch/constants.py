@@ -36,7 +36,7 @@ class PitchConstants:
     # Duration of the audio after a resampled sample on which the sample depends (half the width of its filter). The
     # unit is ``1 / lcm(rate_in, rate_out)`` seconds.
     settling: int
-    chunk: int  # Number of samples in a chunk of audio; 0 to process all audio at once.
+    chunk: int  # Number of samples in a chunk of audio. 0 to process all audio at once.
     window: int  # Number of resampled samples in a correlation window.
     span: int  # Number of resampled samples that a frame needs: its window and the longest lag.
     shift: int  # Number of resampled samples from the start of a frame to the start of the next frame.
@@ -48,7 +48,7 @@ class PitchConstants:
     recompute_frame: int  # Number of frames at the start that are searched again with the energy of more audio.
     first_lag: int  # The first whole lag at which correlations are measured, in resampled samples.
     lags: int  # Number of whole lags at which correlations are measured: ``first_lag``, ``first_lag + 1`` and so on.
-    step: float  # Cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``.
+    step: float  # Cost of a step by one state. A step by ``n`` states costs ``n**2`` times ``step``.
     soft_min_f0: float  # Pitch in Hz. A lower value penalizes long lags less (see ``PitchOptions``).
     seconds: Floats  # ``(states,)``: lags of the states in seconds, evenly spaced in log pitch, in increasing order.
     pitch: Floats  # ``(states,)``: pitch of each state in Hz.
@@ -78,7 +78,7 @@ class PitchConstants:
         return native.get_structure("pitch_plan")(self, offset=state_starts, weights=weights)
 
     def get_state_weights(self, state: int) -> Floats:
-        """Return the weights of the whole lags in a state's filter, in order of the lags: ``(columns[state],)``."""
+        """Return the weights (columns[state],) of the whole lags in a state's filter, in order of the lags."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod
@@ -168,7 +168,7 @@ class PitchConstants:
 
 
 def _compute_lags(options: PitchOptions) -> Floats:
-    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` to at most ``1 / min_f0``.
+    """Return the lags (states,) of the states in seconds, from ``1 / max_f0`` to at most ``1 / min_f0``.
 
     Each lag is the previous lag times ``1 + delta_pitch``. Kaldi's rounding to float32 decides how many lags fit.
     """
@@ -187,7 +187,7 @@ def _make_interpolation_weights(
     """Compute the weights that interpolate the correlation from whole lags to the lags of the states.
 
     Args:
-        seconds: (states,): lags of the states in seconds.
+        seconds: lags (states,) of the states in seconds.
         first_lag, num_lags: the first whole lag in resampled samples, and the number of whole lags.
         options: options of the tracker.
 

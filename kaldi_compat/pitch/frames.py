@@ -78,18 +78,19 @@ def split_into_frames(
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
-        starts, lengths: (utterances,): index of the first sample, and number of samples.
+        starts, lengths: indices (utterances,) of the utterances' first samples, and numbers (utterances,) of samples.
         constants: the tracker's numbers and tables.
-        ends: (chunks,): index after the last sample of each chunk of a single utterance; None for chunks of
+        ends: indices (chunks,) after the last sample of each chunk of a single utterance. None for chunks of
             ``constants.chunk`` samples.
 
     Raises:
-        AudioError: a sample is infinite or not a number.
+        AudioError: a sample is infinite or NaN.
     """
     bounds, chunk_begins, chunk_ends = _divide_into_chunks(lengths, constants.chunk, ends)
     utterance, last_chunks = np.repeat(np.arange(len(lengths)), np.diff(bounds)), bounds[1:] - 1
     total_samples = constants.count_resampled(lengths, finished=True)
     sample_counts = constants.count_resampled(chunk_ends, finished=False)
+    # The last chunk of an utterance is the end of its audio, after which all samples and frames are known.
     sample_counts[last_chunks] = np.maximum(total_samples, _take_previous(sample_counts, bounds)[last_chunks])
     total_frames = constants.count_available_frames(total_samples, finished=True)
     frame_counts = constants.count_available_frames(sample_counts, finished=False)
@@ -112,7 +113,10 @@ def split_into_frames(
         signal = np.concatenate([signal[:0], *frames])
         first, shift, sizes = 0, constants.span, total_frames * constants.span
     begins = np.cumsum(sizes) - sizes
-    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, groups, frame_counts)
+    return PitchFrames(
+        signal=signal, starts=begins, lengths=sizes, rows=rows, first=first, shift=shift,
+        ballast=ballast, revised=revised, groups=groups, frame_counts=frame_counts,
+    )  # fmt: skip
 
 
 class _Chunks(NamedTuple):
@@ -124,7 +128,7 @@ class _Chunks(NamedTuple):
 
     @property
     def new_frame_counts(self) -> Integers:
-        """Number of frames that become known with each chunk, (chunks,)."""
+        """Numbers (chunks,) of frames that become known with each chunk."""
         return self.frame_counts - _take_previous(self.frame_counts, self.bounds)
 
 
@@ -134,26 +138,27 @@ def _divide_into_chunks(
     """Divide the audio of utterances into chunks. The last chunk of an utterance is empty, and marks its end.
 
     Args:
-        lengths: (utterances,): number of samples of each utterance.
-        chunk_size: number of samples in a chunk; 0 for one chunk with all audio.
-        ends: ends of the chunks, as for :func:`split_into_frames`; None for chunks of ``chunk_size`` samples.
+        lengths: numbers (utterances,) of samples of the utterances.
+        chunk_size: number of samples in a chunk. 0 for one chunk with all audio of an utterance.
+        ends: ends of the chunks, as for :func:`split_into_frames`. None for chunks of ``chunk_size`` samples.
 
     Returns:
-        bounds: (utterances + 1,): index of the first chunk of each utterance, and the number of chunks.
-        begins, ends: (chunks,): first sample of each chunk in its utterance, and index after its last sample.
+        bounds: indices (utterances + 1,): first chunk of each utterance, followed by the number of chunks.
+        begins, ends: indices (chunks,), in the utterance, of a chunk's first sample, and after its last sample.
     """
     if ends is not None:
         return np.array([0, len(ends) + 1]), np.concatenate(([0], ends)), np.concatenate((ends, lengths))
     step = chunk_size or max(1, int(lengths.max(initial=0)))
     chunk_counts = -(-lengths // step) + 1
     bounds = np.concatenate(([0], np.cumsum(chunk_counts)))
-    first_chunks, limits = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
+    # First chunk and length of the utterance of each chunk.
+    first_chunks, utterance_lengths = (np.repeat(values, chunk_counts) for values in (bounds[:-1], lengths))
     begins = (np.arange(bounds[-1]) - first_chunks) * step
-    return bounds, np.minimum(begins, limits), np.minimum(begins + step, limits)
+    return bounds, np.minimum(begins, utterance_lengths), np.minimum(begins + step, utterance_lengths)
 
 
 def _take_previous(values: Integers, bounds: Integers) -> Integers:
-    """Return the value of the previous chunk for each chunk, (chunks,), or 0 for the first chunk of an utterance.
+    """Return the values (chunks,) of the chunks before each chunk, or 0 for the first chunk of an utterance.
 
     ``values`` (chunks,) has the values of all chunks. For ``bounds``, see :class:`_Chunks`.
     """
@@ -180,16 +185,18 @@ def add_energy(total: tuple[float, float], samples: Floats) -> tuple[float, floa
     Returns:
         The sum of squares and the sum of samples after the addition.
     """
+    earlier_squares, earlier_values = total
     squares, values = compute_vector_sums(samples)
-    return total[0] + squares, total[1] + values
+    return earlier_squares + squares, earlier_values + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
     """Return the variance of ``count`` samples, or NaN for 0 samples. ``total`` is a result of :func:`add_energy`."""
     if count == 0:
         return math.nan
-    mean = total[1] / count
-    return total[0] / count - mean * mean
+    squares, values = total
+    mean = values / count
+    return squares / count - mean * mean
 
 
 def _compute_ballasts(
@@ -225,10 +232,10 @@ def _compute_frame_variances(signal: Floats, chunks: _Chunks, constants: PitchCo
     """
     variances = []
     utterance_start = 0
-    for first, last in itertools.pairwise(chunks.bounds.tolist()):
-        length = int(chunks.sample_counts[last - 1])
+    for first, end_chunk in itertools.pairwise(chunks.bounds.tolist()):
+        length = int(chunks.sample_counts[end_chunk - 1])
         audio, chunk_sums, chunk_start, frame = signal[utterance_start:], (0.0, 0.0), 0, 0
-        for chunk in range(first, last):
+        for chunk in range(first, end_chunk):
             total, summed_end = chunk_sums, chunk_start
             while frame < chunks.frame_counts[chunk]:
                 end = min(constants.start + frame * constants.shift + constants.span, length)
@@ -260,18 +267,18 @@ def _find_changes_of_ballast(
     them was computed. Both results are 0 for frames whose ballast is not revised.
 
     Args:
-        variance: (chunks,): variance from which the ballast of the new frames of each chunk is computed.
+        variance: variances (chunks,) from which the ballasts of the new frames of each chunk are computed.
         chunks: the chunks of all utterances.
         constants: the tracker's numbers and tables.
     """
     bounds, frame_counts, new_frames = chunks.bounds, chunks.frame_counts, chunks.new_frame_counts
     num_chunks, counts = np.diff(bounds), frame_counts[bounds[1:] - 1]
-    limit = max(0, constants.recompute_frame)
-    # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
-    is_early = (frame_counts < max(1, limit)).astype(np.int64)
+    max_repeated = max(0, constants.recompute_frame)  # Maximum number of frames that are searched again.
+    # The revised ballast has the variance after the first chunk with ``max_repeated`` frames, or after the last chunk.
+    is_early = (frame_counts < max(1, max_repeated)).astype(np.int64)
     num_early = np.add.reduceat(is_early, bounds[:-1]) if len(num_chunks) else num_chunks
     revised_variance = variance[bounds[:-1] + np.minimum(num_early, num_chunks - 1)].astype(F32)
-    repeated_counts = np.minimum(counts, limit)  # Number of frames of each utterance that are searched again.
+    repeated_counts = np.minimum(counts, max_repeated)  # Number of frames of each utterance that are searched again.
     old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, num_chunks)
     # Kaldi compares the variances with ApproxEqual.
     is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
@@ -282,10 +289,8 @@ def _find_changes_of_ballast(
     is_revised = np.repeat(has_changed, counts)
     first_rows = np.cumsum(counts) - counts
     is_revised &= np.arange(len(is_revised)) < np.repeat(first_rows + repeated_counts, counts)
-    old, revised = (
-        np.repeat(_compute_revised_ballast(variance, constants), new_frames),
-        np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
-    )
+    old = np.repeat(_compute_revised_ballast(variance, constants), new_frames)
+    revised = np.repeat(_compute_revised_ballast(revised_variance, constants), counts)
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
 
 
@@ -304,6 +309,7 @@ def group_rows(sizes: Integers) -> Groups:
     """
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    # One to three rows may follow the groups of four: a pair, and a single row if their number is odd.
     remaining = sizes % 4
     for distance in (1, 2, 3):
         groups[ends[remaining >= distance] - distance] = 1
@@ -312,10 +318,10 @@ def group_rows(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return the samples of frames with preemphasis, one frame after the other: (count * constants.span,).
+    """Return the samples (count * constants.span,) of frames with preemphasis, one frame after another.
 
     Args:
-        signal: (samples,): resampled audio. Samples of frames before or after the audio become zero.
+        signal: resampled audio (samples,). Samples of frames before or after the audio become zero.
         first: index of the first frame's first sample, which may be negative. Frame ``i`` starts ``i * shift`` later.
         count: number of frames.
         constants: the tracker's numbers and tables.

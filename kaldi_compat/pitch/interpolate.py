@@ -46,10 +46,10 @@ def interpolate_linearly(features: Floats) -> Floats:
 
     A line goes from the pitch of the frame before the gap to the pitch of the frame after it. A gap that begins at
     frame 0 or 1 (Kaldi ignores the pitch of frame 0), or that ends at the last frame, has a pitch on one side only. On
-    the other side, the line has 0.9 times this pitch. Without a pitch on either side, the pitch of the gap becomes 1.
+    the other side, the line has 0.9 times this pitch. Without a pitch on either side, the gap gets the pitch 1 Hz.
 
     Args:
-        features: (frames, columns): the probability of voicing, the pitch in Hz, and further columns, which are copied.
+        features: columns (frames, columns): probability of voicing, pitch in Hz, and others, which are copied.
 
     Returns:
         Array of the same shape. Only the pitch differs.
@@ -96,17 +96,18 @@ def interpolate_smoothly(
     pitches falls. Without a measured pitch, all pitches have the same probability (Kaldi: interpolate-pitch).
 
     Args:
-        features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz, or 0 without a measured pitch.
-        options, changes: the grid of pitches, as ``InterpolatePitchOptions`` or by name; Kaldi's defaults if omitted.
+        features: columns ``(frames, 2)``: probability of voicing, and pitch in Hz, or 0 without a measured pitch.
+        options, changes: grid and probabilities, as ``InterpolatePitchOptions`` or by name (default: Kaldi's).
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
-        counts: counters to which the frames are added; None to count nothing.
+        counts: counters to which the frames are added. None to count nothing.
 
     Returns:
-        ``(frames, 2)``: the unchanged probability of voicing, and the smooth pitch in Hz.
+        Columns ``(frames, 2)``: the unchanged probability of voicing, and the smooth pitch in Hz.
 
     Raises:
         FeatureError: the features do not have two columns, or a pitch is negative or NaN.
+        OptionError: an option is invalid.
         MemoryError: the grid has too many pitches.
 
     >>> import numpy as np
@@ -130,7 +131,7 @@ class RaggedGrids:
     bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` are the frames of utterance ``u``.
     states: Indices  # (utterances,): number of pitches in the grid of each utterance.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
-    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
+    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch. 0 without a measured pitch.
     other_scores: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.
     bonuses: Floats  # (rows,): number that is added to ``other_scores`` for the measured pitch.
     seeds: Seeds  # (rows,): initial state of rand_r() for the noise of each frame.
@@ -142,8 +143,8 @@ class RaggedGrids:
         """Create the grids of utterances. Random numbers are drawn in Kaldi's order.
 
         Args:
-            features: (rows, 2): probability of voicing, and pitch in Hz or 0, float32.
-            bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
+            features: float32 columns (rows, 2): probability of voicing, and pitch in Hz or 0.
+            bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
             options: options of the interpolation.
             random: source of Kaldi's random numbers. It advances by two numbers per row.
 
@@ -158,7 +159,7 @@ class RaggedGrids:
         draws = random.draws(2 * len(features))
         # As in Kaldi, each utterance first draws the shifts of all its frames, and then the seeds of all its frames.
         shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
-        uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+        uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)  # Between 0 and 1 (RandUniform).
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((pitch - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         other_scores, bonuses = _compute_scores(np.where(is_voiced, features[:, 0], np.float32(0)), options)
@@ -193,11 +194,12 @@ def _choose_grids(pitch: Floats, bounds: Indices, interval: np.float32) -> tuple
             f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz is too large: "
             "increase pitch_interval, or correct the pitch"
         )
+    # A grid has one pitch more than steps, and a further pitch, because its random shift is up to one step downward.
     return lowest, np.floor(steps + 0.5).astype(np.int64) + 2
 
 
 def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the minimum of ``low`` (rows,) and the maximum of ``high`` (rows,) for each utterance: (utterances,).
+    """Return minima (utterances,) of ``low`` (rows,), and maxima (utterances,) of ``high`` (rows,), of each utterance.
 
     Either all utterances have rows, or none of them has. Without rows, the results are infinity and -infinity.
     """
@@ -230,12 +232,12 @@ def interpolate_utterances(
     """Apply :func:`interpolate_smoothly` to several utterances together.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`can_interpolate_together` is true.
-        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1] - 1``.
+        features: features (rows, 2) of all utterances, for which :func:`can_interpolate_together` is true.
+        bounds: first row of each utterance, and the number of rows (utterances + 1,). No utterance is empty.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:
-        (rows, 2): the unchanged probability of voicing, and the smooth pitch in Hz.
+        The unchanged probability of voicing, and the smooth pitch in Hz (rows, 2).
     """
     grids = RaggedGrids.from_features(features.astype(np.float32, copy=False), bounds, options, random)
     path = find_most_probable_paths(grids, options)
@@ -267,7 +269,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH_IN_C:
         return NotImplemented
-    # Noise is drawn in pairs of numbers, and C draws a pair in each lane. Round up to whole vectors of pairs.
+    # Noise is drawn in pairs of numbers, and each lane of a SIMD vector draws a pair. Round up to whole vectors.
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
     multipliers, increments = (table.view(np.uint32) for table in compute_rand_r_jumps(pairs))
     c_grids = native.get_structure("pitch_grids")(
@@ -299,7 +301,7 @@ def _compute_reach(options: InterpolatePitchOptions) -> int:
 
 @native.twin(_find_most_probable_paths_in_c)
 def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
-    """Return the most probable path of each utterance: the state (index in the grid) of each row, (rows,).
+    """Return the states (rows,), which are indices in the grids, on the most probable path of each utterance.
 
     Raise MemoryError if the memory for the paths of the longest utterance cannot be allocated.
     """
@@ -314,10 +316,11 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
 
 
 def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Return the most probable path of one utterance: the state (index in the grid) of each frame, (frames,).
+    """Return the states (frames,), which are indices in the grid, on the most probable path of one utterance.
 
-    A step costs half the square of the difference in Hz. All log probabilities are halved, because half of the
-    difference can then be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
+    The log probability of a step is minus half the square of the change of pitch in Hz. All log probabilities are
+    halved, so a step costs the square of half the change. Each operation rounds as in Kaldi, because rounding decides
+    between paths in long gaps.
 
     Args:
         grids: grids of all utterances.
@@ -332,6 +335,7 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
     bottom, nearest, other_scores, bonuses = (column[rows] for column in columns)
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
     scores = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` pitches of probability zero on each side.
+    # Score of the best path to each state, and number of states from each state to its predecessor on this path.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:
@@ -344,10 +348,10 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
         best += other_scores[frame]
         best[nearest[frame]] += bonuses[frame]
         scores[reach : reach + states] = best + noise[frame]
-    last = scores[reach : reach + states]
+    final_scores = scores[reach : reach + states]
     path = np.zeros(len(bottom), np.int64)
     # If the first state has probability zero, Kaldi compares with NaN and keeps the first state.
-    state = int(last.argmax()) if last[0] > -np.inf else 0
+    state = int(final_scores.argmax()) if final_scores[0] > -np.inf else 0
     for frame in range(len(bottom) - 1, -1, -1):
         path[frame] = state
         state += int(moves[frame, state])
@@ -360,7 +364,7 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
     The numbers are drawn in pairs. A pair consists of the cosine and the sine of one angle, times one radius.
 
     Args:
-        seeds: (n,): initial states of ``rand_r()``.
+        seeds: initial states of ``rand_r()`` (n,).
         dim: number of elements of a vector.
 
     Returns:

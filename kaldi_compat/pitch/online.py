@@ -42,9 +42,9 @@ class Analysis:
         """Search for the cheapest paths through the frames of an utterance whose audio arrives in chunks.
 
         Args:
-            samples: ``(samples,)``: the audio.
+            samples: audio ``(T,)`` on the scale of 16-bit integers, at ``options.sample_frequency``.
             options: the tracker's options.
-            ends: index after the last sample of each chunk; None for chunks of ``options.frames_per_chunk`` frames.
+            ends: index after the last sample of each chunk. None for chunks of ``options.frames_per_chunk`` frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -61,7 +61,7 @@ class Analysis:
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return the correlation (NCCF) and the pitch in Hz of each frame on the traced path: ``(frames, 2)``."""
+        """Return columns ``(frames, 2)``: correlation (NCCF) and pitch in Hz of each frame on the traced path."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
@@ -73,7 +73,7 @@ def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: 
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch in Hz, (frames, 2), as the first pass of online decoding uses them.
+    """Return the track (frames, 2) of the first pass of online decoding: normalized correlation, and pitch in Hz.
 
     The numbers of a frame come from the first path in which the frame is ready (:func:`trace_online_paths`).
     ``options`` are the tracker's options.

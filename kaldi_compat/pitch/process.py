@@ -80,10 +80,10 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     In the mean, each frame is weighted by its probability of voicing.
 
     Args:
-        features: ``(..., frames, 2)``: correlation and pitch in Hz.
+        features: columns ``(..., frames, 2)``: correlation, and pitch in Hz.
         left, right: number of frames before and after each frame in the window of the mean. The window is shorter at
             both ends of an utterance.
-        lengths: ``(...,)``: number of valid frames; None if all frames are valid. Later frames are undefined.
+        lengths: numbers ``(...,)`` of valid frames. None if all frames are valid. Later results are undefined.
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
@@ -174,20 +174,21 @@ def process_pitch(
     """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
     Args:
-        features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
+        features: columns ``(..., frames, 2)`` from the pitch tracker: normalized correlation, and pitch in Hz.
         options, changes: the columns and their scales, as ``ProcessPitchOptions`` or by name (default: Kaldi's).
-        lengths: ``(...,)``: number of valid frames of each utterance in a padded batch. Later frames are ignored.
+        lengths: number of valid frames of each utterance in a padded batch ``(...,)``. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
-        deltas: result of :func:`make_pitch_deltas`; computed if None.
+        deltas: result of :func:`make_pitch_deltas`. None to compute it.
 
     Returns:
-        ``(..., frames + delay, dim)``, or ``(..., 0, dim)`` if there are no frames. There is a column for each chosen
-        feature, in this order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
+        Features ``(..., frames + delay, dim)``, or ``(..., 0, dim)`` if there are no frames. The selected columns have
+        this order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not match.
-        OptionError: an option is invalid, or ``generator`` has a wrong type.
+        OptionError: an option is invalid, or ``generator`` has a wrong type, or is a :class:`KaldiRandom` while a model
+            is exported or traced.
 
     >>> import numpy as np
     >>> from kaldi_compat import process_pitch
@@ -242,14 +243,14 @@ def process_utterances(
     """Apply :func:`process_pitch` to several utterances together. The results are bit-identical.
 
     Args:
-        features: (rows, 2): the correlation and the pitch in Hz of all utterances, for which
-            :func:`can_process_together` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
+        features: columns (rows, 2) of all utterances, for which :func:`can_process_together` is true: correlation,
+            and pitch in Hz.
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
         options: options of the pitch features.
         generator: source of the noise on the deltas.
 
     Returns:
-        The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). Each
+        The features (rows, dim) of all utterances, and the numbers (utterances,) of rows of the utterances. Each
         utterance has ``options.delay`` additional rows, unless it has no frames.
     """
     log_pitches = compute_log_pitch(np.ascontiguousarray(features[:, 1]))
@@ -298,14 +299,14 @@ def compute_undelayed_features(
     """Compute the features of :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
-        features: (..., frames, 2): the normalized correlation, and the pitch in Hz.
-        noise: (..., frames): standard normal numbers; None for no noise.
+        features: columns (..., frames, 2): normalized correlation, and pitch in Hz.
+        noise: standard normal numbers (..., frames). None for no noise.
         options: the columns and their scales.
-        lengths: (...): number of valid frames; None if all frames are valid.
-        deltas: result of :func:`make_pitch_deltas`; computed if None.
+        lengths: numbers (...,) of valid frames. None if all frames are valid.
+        deltas: result of :func:`make_pitch_deltas`. None to compute it.
 
     Returns:
-        (..., frames, dim), with the columns of :func:`process_pitch`.
+        Features (..., frames, dim) with the columns of :func:`process_pitch`.
     """
     xp = get_namespace(features)
     if lengths is not None:  # The padding gets the value 1, whose logarithm and gradient are finite.
@@ -333,14 +334,14 @@ def _compute_columns(
     compute_deltas: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
-    """Return the columns that the options select, in the order of :func:`process_pitch`: (..., frames, columns).
+    """Return the columns (..., frames, columns) that the options select, in the order of :func:`process_pitch`.
 
     Args:
-        correlation, log_pitches: (..., frames): normalized correlation, and log pitch.
+        correlation, log_pitches: arrays (..., frames): normalized correlation, and natural log of the pitch in Hz.
         options: options of the processing.
-        normalize_pitch, compute_deltas: functions that return the normalized log pitch and the deltas of the log
-            pitch, (..., frames). They are called only for columns that the options select.
-        noise: (..., frames): standard normal noise on the deltas; None for no noise.
+        normalize_pitch, compute_deltas: functions that return arrays (..., frames): the normalized log pitch, and
+            the deltas of the log pitch. They are called only for columns that the options select.
+        noise: standard normal noise (..., frames) on the deltas. None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:

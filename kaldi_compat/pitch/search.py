@@ -35,7 +35,7 @@ class Lattice(NamedTuple):
     correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
     groups: Groups  # (frames,): group of each frame, see :func:`~kaldi_compat.pitch.frames.group_rows`.
     path: States  # (frames,): states of the best path, or -1 for frames through which no path has been traced.
-    nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``. Undefined without a state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames ``begin`` to ``end - 1``."""
@@ -45,10 +45,15 @@ class Lattice(NamedTuple):
     @classmethod
     def allocate(cls, constants: PitchConstants, count: int) -> Lattice:
         """Return a lattice of ``count`` frames with uninitialized memory."""
-        predecessors = np.empty((count, constants.states), np.int16)
-        correlation = np.empty((count, constants.lags), F32)
         best, path = np.empty((2, count), np.int16)
-        return cls(predecessors, best, correlation, np.empty(count, np.uint8), path, np.empty(count, F32))
+        return cls(
+            predecessors=np.empty((count, constants.states), np.int16),
+            best=best,
+            correlation=np.empty((count, constants.lags), F32),
+            groups=np.empty(count, np.uint8),
+            path=path,
+            nccf=np.empty(count, F32),
+        )
 
 
 def _search_in_c(
@@ -92,8 +97,8 @@ def search_paths(
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
         begin, end: first row to search, and the row after the last row.
-        costs: (states,): cost of the cheapest path to each state of the frame before row ``begin``; zeros at the start
-            of an utterance. The costs at the last row replace them.
+        costs: costs (states,) of the cheapest path to each state of the frame before row ``begin``, or zeros at the
+            start of an utterance. The costs at the last row replace them.
         lattice: receives the result in its last ``end - begin`` frames. It starts with frames of earlier searches.
         ends: index in ``lattice`` after the last frame of each utterance whose best path is traced. The first
             utterance starts at frame 0, and each other utterance starts where the previous one ends.
@@ -136,8 +141,8 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
-        with_ballast, correlation: (frames, lags): correlations with ballast and without.
-        mean_products: (frames,): product of the energies of the two correlated windows, averaged over the lags.
+        with_ballast, correlation: correlations (frames, lags) with ballast, and without ballast.
+        mean_products: means (frames,), over the lags, of the product of the energies of the two correlated windows.
     """
     size, count = constants.window, rows.stop - rows.start
     with_ballast, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
@@ -158,7 +163,7 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of the rows ``begin`` to ``end - 1``, (rows, span), which are zero outside the audio."""
+    """Return the samples (rows, span) of the rows ``begin`` to ``end - 1``. They are zero outside the audio."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
@@ -169,7 +174,7 @@ def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, 
 
 
 def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
-    """Return ``inner / sqrt(norm + ballast)``, (frames, lags), or 0 for silence, where the square root is 0."""
+    """Return correlations (frames, lags): ``inner / sqrt(norm + ballast)``, or 0 for silence, where the root is 0."""
     root = np.sqrt(norm + ballast)
     is_silent = root == 0
     result: Floats = np.where(is_silent, F32(0), inner / np.where(is_silent, F32(1), root))
@@ -192,13 +197,13 @@ def _compute_scale(frames: PitchFrames, rows: slice, mean_products: Floats) -> F
 
 
 def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: Floats, groups: Groups) -> Floats:
-    """Compute the cost of each state in each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
+    """Compute the costs (frames, states) of the states in each frame (equation 5 of Ghahremani et al., ICASSP 2014).
 
     Args:
         constants: the tracker's numbers and tables.
-        with_ballast: (frames, lags): correlation with ballast, at whole lags.
-        scale: (frames,): factor on the correlations of each frame.
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
+        with_ballast: correlations (frames, lags) with ballast at whole lags.
+        scale: factors (frames,) on the correlations of the frames.
+        groups: groups (frames,) of the frames: see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     correlations = np.empty((len(with_ballast), constants.states), F32)
     for group in np.unique(groups).tolist():
@@ -220,10 +225,10 @@ def find_predecessors(path_costs: Floats) -> States:
     minimum that is an improvement. The order decides between predecessors whose costs are equal in float32.
 
     Args:
-        path_costs: (states, states): cost of each state (row) when it follows each previous state (column).
+        path_costs: costs (states, states) of each state (row) when it follows each previous state (column).
 
     Returns:
-        Index of the predecessor of each state, (states,).
+        Indices (states,) of the predecessors.
     """
     costs, highest, is_reversed = path_costs, len(path_costs) - 1, False
     lower = _find_first_minima(path_costs)
@@ -257,11 +262,11 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
     predecessor, whichever is higher. It ends at the first local minimum that costs less than ``best[i]``, at the first
     predecessor above ``best[i]`` that costs more, or before ``upper[i] - 1``. Then it updates ``best`` and ``lower``.
     """
-    has_changed, last = False, 0  # ``last`` is the predecessor of the previous state.
+    has_changed, previous = False, 0  # ``previous`` is the predecessor of the previous state.
     for i in range(len(best)):
-        first, cheapest = max(last, lower[i]), best[i]
-        if first in (upper[i], cheapest):  # No state is left to search, or the search would begin at the best state.
-            last = first
+        first, cheapest = max(previous, lower[i]), best[i]
+        if first in (upper[i], cheapest):  # No predecessor is left, or the search would begin at the best predecessor.
+            previous = first
             continue
         for j in range(first, upper[i] - 1):
             if costs[i, j] < costs[i, cheapest]:
@@ -269,7 +274,7 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
             elif cheapest < j:
                 break
         has_changed |= cheapest != best[i]
-        best[i] = lower[i] = last = cheapest
+        best[i] = lower[i] = previous = cheapest
     return has_changed
 
 
@@ -298,7 +303,7 @@ def count_undecided_frames(predecessors: States, max_frames: int) -> int:
     frame. Paths do not cross, so only the paths to the lowest and to the highest state are followed.
 
     Args:
-        predecessors: (frames, states): see :class:`Lattice`.
+        predecessors: previous states (frames, states) on the cheapest path to each state.
         max_frames: upper bound of the result.
     """
     lowest, highest, view = 0, predecessors.shape[1] - 1, predecessors.data  # A memoryview is fast to index.

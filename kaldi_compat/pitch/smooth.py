@@ -39,7 +39,7 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Return ``values`` (n,) with each value replaced by the mean of the ``size`` (odd) values around it.
+    """Return ``values`` (n,) with each value replaced by the mean of ``size`` values around it, an odd number.
 
     The first and the last ``(size - 1) / 2`` values do not change.
     """
@@ -64,15 +64,16 @@ def smooth_pitch(
     The log pitch is normalized by subtracting its moving mean (Kaldi: process-pitch-feats).
 
     Args:
-        features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
-            interpolate-pitch), and other columns, which are copied.
-        options, changes: the sizes of the windows in frames, as ``SmoothPitchOptions`` or by name; Kaldi's defaults if
+        features: columns ``(frames, columns)``: probability of voicing (0 to 1), pitch in Hz (without gaps: see
+            interpolate-pitch), and others, which are copied.
+        options, changes: the sizes of the windows in frames, as ``SmoothPitchOptions`` or by name. Kaldi's defaults if
             omitted.
 
     Returns:
-        ``(frames, columns)``: the log odds of voicing, the smoothed log pitch, and the other columns.
+        Columns ``(frames, columns)``: log odds of voicing, smoothed log pitch, and the other columns.
 
     Raises:
+        OptionError: an option is invalid.
         FeatureError: there are fewer than two columns, a probability is outside 0 to 1, or a pitch is not positive.
 
     >>> import numpy as np
@@ -127,8 +128,8 @@ def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: 
     """Apply :func:`smooth_pitch` to several utterances, and return features of the same shape (rows, columns).
 
     Args:
-        features: (rows, columns): the features of all utterances, for which :func:`can_smooth_together` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
+        features: features (rows, columns) of all utterances, for which :func:`can_smooth_together` is true.
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
         options: sizes of the windows in frames.
     """
     return map_utterances(features, bounds, lambda track: smooth_pitch(track, options))

@@ -26,7 +26,7 @@ _MAX_FRAMES = 768
 
 
 class _ThreadMemory(threading.local):
-    """Memory for paths that each thread reuses. Allocating memory for each block takes a tenth of the time."""
+    """Memory for paths that each thread reuses. Allocating memory for each block would take a tenth of the time."""
 
     memory: Lattice | None = None
 
@@ -39,7 +39,7 @@ class Paths:
 
     Args:
         options: the tracker's options.
-        memory: memory for frames, used if it has the right numbers of states and lags; None to allocate memory.
+        memory: memory for frames, used if it has the right numbers of states and lags. None to allocate memory.
     """
 
     def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
@@ -88,7 +88,7 @@ class Paths:
         return len(self) - 1 - count_undecided_frames(self._get_lattice().predecessors, max_undecided)
 
     def decide_frames(self, count: int) -> Floats:
-        """Remove the first ``count`` frames, and return NCCF and pitch in Hz on their traced path: ``(count, 2)``."""
+        """Remove the first ``count`` frames. Return features (count, 2): NCCF and pitch in Hz on their traced path."""
         lattice = self._get_lattice()
         features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
         self._keep_frames(lattice.slice_frames(count, len(self)))
@@ -100,17 +100,17 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     """Compute the normalized correlation and the pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
-        samples: ``(samples,)``: array or tensor of audio at ``options.sample_frequency``, on the scale of 16-bit
-            integers.
-        options, changes: range and grid of the pitches, as ``PitchOptions`` or by name; Kaldi's defaults if omitted.
+        samples: audio ``(T,)`` on the scale of 16-bit integers, at ``options.sample_frequency``: an array or a tensor.
+        options, changes: range and grid of the pitches, as ``PitchOptions`` or by name. Kaldi's defaults if omitted.
 
     Returns:
-        ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
+        Columns ``(frames, 2)``: normalized cross-correlation (NCCF, -1 to 1, higher where voiced), and pitch in Hz.
         The result has no gradient. For gradients and batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:
         AudioError: ``samples`` has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
         FeatureError: ``samples`` is neither an array nor a tensor.
+        OptionError: Kaldi refuses an option.
 
     >>> import numpy as np
     >>> from kaldi_compat import track_pitch
@@ -136,13 +136,15 @@ def track_pitches(
     """Apply :func:`track_pitch` to many utterances at once.
 
     Args:
-        utterances: pairs of any key and the utterance's audio, an array (samples,).
+        utterances: pairs of any key and the utterance's audio, an array (T,).
         options, changes: options of the tracker: see :func:`track_pitch`.
 
     Returns:
-        Pairs of a key and normalized correlation and pitch in Hz (frames, 2), in the order of ``utterances``.
+        Pairs of a key and a track, in the order of ``utterances``. A track (frames, 2) has the normalized correlation
+        and the pitch in Hz.
 
     Raises:
+        OptionError: Kaldi refuses an option.
         AudioError: audio has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
     """
     options = make_options("track_pitches", PitchOptions, options, changes)
@@ -162,12 +164,12 @@ def track_block(
 
     Args:
         samples: audio of the utterances, contiguous int16 or float32 (T,).
-        starts, lengths: (utterances,): index of the first sample, and number of samples.
+        starts, lengths: indices (utterances,) of the utterances' first samples, and numbers (utterances,) of samples.
         options: the tracker's options.
 
     Returns:
-        features: (rows, 2): normalized correlation and pitch in Hz of all frames.
-        bounds: (utterances + 1,): first row of each utterance, and the number of rows.
+        features: columns (rows, 2) of all frames: normalized correlation, and pitch in Hz.
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows.
 
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -185,9 +187,10 @@ def track_block(
         ends = frames.rows[(frames.rows > decided_count) & (frames.rows <= end)] - decided_count
         count = int(ends.max(initial=0))
         is_continued = decided_count + count < end  # True if the last utterance continues after row ``end - 1``.
-        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided_count] * is_continued])
-        if is_continued:
-            count = paths.count_agreed_frames(len(paths) - count)
+        continued_end = [end - decided_count] if is_continued else []
+        paths.extend(frames, begin, end, [*ends.tolist(), *continued_end])
+        if is_continued:  # The frames of utterances that have ended are decided, even if paths do not agree on them.
+            count = paths.count_agreed_frames(max_latency=len(paths) - count)
         features[decided_count : decided_count + count] = paths.decide_frames(count)
         decided_count += count
     # Keep the memory for the next call of this thread, unless long undecided paths have made it large.
@@ -196,7 +199,7 @@ def track_block(
 
 
 def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert audio (samples,) to float32, unless it is int16. The tracker takes only these two types.
+    """Convert audio (T,) to float32, unless it is int16. The tracker takes only these two types.
 
     Raise AudioError if ``samples`` does not have exactly one axis, or has an unsupported type.
     """

@@ -51,7 +51,8 @@ def main(options: Options, model: str, source: str, target: str) -> int:
             sink: Sink = CtmFile(tables.enter_context(open_output(target)).write, options.frame_shift)
         else:
             sink = tables.open_writer("int-pair-vector" if options.write_lengths else "int-vector", target)
-        form = "lengths" if options.ctm_output or options.write_lengths else "frames" if options.per_frame else "phones"
+        form = "frames" if options.per_frame else "phones"
+        form = "lengths" if options.ctm_output or options.write_lengths else form
         counts = map_table(blocks, sink, lambda block: convert_to_phones(block, transitions, form))
     logger.info("Done %d utterances.", counts.done)
     return 0
@@ -87,7 +88,7 @@ class CtmFile:
         starts = np.zeros_like(durations)  # A start is the sum of the earlier durations.
         starts[1:] = durations[:-1]
         for begin, end in pairwise(block.compute_row_bounds().tolist()):
-            starts[begin : begin + 1] = 0
+            starts[begin : begin + 1] = 0  # A slice, because an utterance may have no phones.
             np.add.accumulate(starts[begin:end], out=starts[begin:end])
         line = f" 1 {self._time_format} {self._time_format} %d\n"  # The channel is 1.
         phone_counts = zip(block.decode_keys(), block.shapes[:, 0].tolist(), strict=True)

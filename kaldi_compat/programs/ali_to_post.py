@@ -25,7 +25,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
 
 
 def make_posteriors(block: ArrayBlock) -> PosteriorBlock:
-    """Convert alignments to posteriors with one entry of weight 1 in each frame."""
+    """Convert alignments to posteriors, which have the frame's integer with the weight 1 in each frame."""
     ids = block.values
     arrays = PosteriorArrays(np.ones(len(ids), np.int64), ids, np.ones(len(ids), np.float32))
     return PosteriorBlock(block.keys, block.shapes[:, 0], arrays)

@@ -16,12 +16,12 @@ e.g.:  am-info final.mdl
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
     """Print properties of the transition model, the first part of an acoustic model. Return the exit status 0."""
-    write_text("-", format_properties(source))
+    write_text("-", read_properties(source))
     return 0
 
 
-def format_properties(source: str) -> str:
-    """Read the transition model in a file, and format its properties, one in each line."""
+def read_properties(source: str) -> str:
+    """Read the transition model of the file ``source``, and return its properties in text, one in each line."""
     model = io_ark.load(source, kind="transition-model")
     numbers = {
         "phones": len(model.topology.phones),

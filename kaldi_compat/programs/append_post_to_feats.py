@@ -37,7 +37,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
         writer = tables.open_writer("matrix", target)
 
         def append_to_block(block: ArrayBlock) -> ArrayBlock:
-            """Look up the posteriors of the utterances of a block, and append them."""
+            """Look up the posteriors of the utterances of a block, and append them to the features."""
             values = table.require_values(block, "Could not read posteriors for utterance {}".format)
             return append_posteriors(block, values, options.post_dim)
 

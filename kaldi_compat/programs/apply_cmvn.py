@@ -84,7 +84,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
 
     Args:
         block: the features.
-        statistics: statistics of each entry, (entries, 2, dim + 1), or of all entries together, (1, 2, dim + 1).
+        statistics: CMVN statistics (entries, 2, dim + 1) of each entry, or (1, 2, dim + 1) of all entries together.
         options: options of the program.
 
     Raises:

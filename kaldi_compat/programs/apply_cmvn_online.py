@@ -1,7 +1,7 @@
 """apply-cmvn-online: normalize each frame by statistics of the frame and the frames before it."""
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
@@ -46,7 +46,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
     @cache
     def make_normalizer() -> OnlineCmvn:
-        """Check the options and create the normalizer on the first call. As in Kaldi, this is the first utterance."""
+        """On the first call, check the options, as Kaldi does at the first utterance, and create the normalizer."""
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
@@ -63,18 +63,19 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         writer = tables.open_writer("matrix", target)
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.open_lookup("matrix", source)
-            groups = (
-                group
-                for block in speakers
-                for _, names in block.entries()
-                for group in group_utterances(names, make_normalizer())
-            )
-            find = partial(table.require_values, describe_missing="No features for utterance {}".format)
-            counts = map_table(
-                groups,
-                writer,
-                lambda group: normalize_features(ArrayBlock.from_arrays(group.decode_keys(), find(group))),
-            )
+
+            def list_groups() -> Iterator[Block]:
+                """Yield blocks with the names of the utterances of one speaker after another."""
+                for block in speakers:
+                    for _, names in block.entries():
+                        yield from group_utterances(names, make_normalizer())
+
+            def look_up_and_normalize(group: Block) -> ArrayBlock:
+                """Normalize the features of a group of utterances. Raise Skip if an utterance has no features."""
+                feats = table.require_values(group, "No features for utterance {}".format)
+                return normalize_features(ArrayBlock.from_arrays(group.decode_keys(), feats))
+
+            counts = map_table(list_groups(), writer, look_up_and_normalize)
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize_features)
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, num_frames)

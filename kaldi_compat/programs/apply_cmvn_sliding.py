@@ -28,7 +28,10 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     check = FiniteCheck()
 
     def normalize_features(block: ArrayBlock) -> ArrayBlock:
-        """Normalize a block of utterances, and warn about floored variances and about results that are not finite."""
+        """Normalize a block of utterances, and warn about floored variances and about results that are not finite.
+
+        Raise Skip if the features are empty.
+        """
         feats, bounds = stack_rows(block), block.compute_row_bounds()
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.decode_keys()[0]}")
@@ -61,8 +64,8 @@ def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max
 
     Args:
         variance: variances (frames, dim) of the columns in the window of each frame.
-        window_sizes: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
-        max_warnings: largest number of warnings; negative for no limit. One more warning says that some are omitted.
+        window_sizes: numbers (frames,) of frames in the windows. Windows of one frame cause no warning, as in Kaldi.
+        max_warnings: maximum number of frames with a warning. Negative for no limit. A last warning reports omissions.
     """
     floored_counts = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored_counts > 0) & (window_sizes > 1))

@@ -61,7 +61,7 @@ def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     """Add the products of the utterances of a block, one by one, to the sums over earlier utterances.
 
     Args:
-        sums: sums over earlier utterances, (3, dim); (3, 0) before the first utterance.
+        sums: sums (3, dim) over earlier utterances, or (3, 0) before the first utterance.
         block: result of :func:`sum_products`.
 
     Returns:
@@ -82,7 +82,7 @@ def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Compute the inner products of the columns of each utterance's features in two tables, as sums over frames.
+    """Compute the dot products, over frames, of the columns of each utterance's features in two tables.
 
     ``block`` has the features of the first table, and ``table`` is the second table.
 

@@ -49,7 +49,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         speakers = tables.open_lookup("token", options.utt2spk) if options.utt2spk else None
         writer = tables.open_writer("matrix", target)
         if a_is_table:
-            blocks = tables.read("matrix", a, lambda key: has_b(key), min_bytes=0)
+            blocks = tables.read("matrix", a, is_needed=lambda key: has_b(key), min_bytes=0)
             find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
@@ -83,16 +83,14 @@ def make_lookups(
     table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find_transforms(block: Block) -> Matrix:
-        """Return the transforms of the utterances of a block, (entries, rows, columns)."""
+        """Return the transforms (entries, rows, columns) of the utterances of a block. Raise Skip if one is missing."""
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.decode_keys()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).require_values(block, lambda _: warning), [None])
         transforms = table.require_values(block, lambda key: f"Second table does not have key {key}")
-        matrices: Matrix = np.stack(
-            transforms
-            if len({transform.shape for transform in transforms}) == 1
-            else require_one_entry(block, transforms)
-        )
+        if len({transform.shape for transform in transforms}) > 1:
+            require_one_entry(block, transforms)  # This raises Skip.
+        matrices: Matrix = np.stack(transforms)
         return matrices
 
     def has_transform(key: str) -> bool:
@@ -108,9 +106,9 @@ def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -
 
     Args:
         block: block with the keys of the entries.
-        a: transforms that are applied last, (entries, out, middle), or (out, middle) for all entries. If ``a`` has one
+        a: transforms (entries, out, middle) that are applied last, or (out, middle) for all entries. If ``a`` has one
             column more than ``b`` has rows, the last column of ``a`` is an offset.
-        b: transforms that are applied first, (entries, middle, dim), or (middle, dim) for all entries. With
+        b: transforms (entries, middle, dim) that are applied first, or (middle, dim) for all entries. With
             ``options.b_is_affine``, the last column of ``b`` is an offset.
         options: options of the program.
 

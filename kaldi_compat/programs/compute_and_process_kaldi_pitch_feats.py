@@ -12,7 +12,7 @@ from kaldi_compat.pitch.online import compute_first_pass_features
 from kaldi_compat.pitch.process import process_utterances
 from kaldi_compat.programs.compute_kaldi_pitch_feats import (
     analyze_utterances,
-    read_audio,
+    select_audio,
     track_utterances,
     write_pitch,
 )
@@ -44,9 +44,8 @@ def main(options: Options, source: str, target: str) -> int:
         """Compute features from a result of ``track``. The main thread calls this, so noise is drawn in order."""
         if options.simulate_first_pass_online:
             keys, analyses = result
-            return ArrayBlock.from_arrays(
-                keys, [compute_first_pass_features(analysis, options, options, random) for analysis in analyses]
-            )
+            compute = partial(compute_first_pass_features, pitch_options=options, options=options, generator=random)
+            return ArrayBlock.from_arrays(keys, list(map(compute, analyses)))
         features, counts = process_utterances(
             result.values.reshape(-1, 2), result.compute_row_bounds(), options, random
         )
@@ -56,6 +55,6 @@ def main(options: Options, source: str, target: str) -> int:
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.open_writer("matrix", target)
         computed = tables.map_in_threads(
-            partial(track, options=options), read_audio(tables.compute_ahead(blocks), options)
+            partial(track, options=options), select_audio(tables.compute_ahead(blocks), options)
         )
         return write_pitch(map(compute_features, computed), writer).status

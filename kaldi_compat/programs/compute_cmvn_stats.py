@@ -29,7 +29,7 @@ Usage: compute-cmvn-stats [options] <feats-rspecifier> (<stats-wspecifier>|<stat
 e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.scp ark,scp:cmvn.ark,cmvn.scp
 """
 
-UTTERANCES_PER_BLOCK = 64
+UTTERANCES_PER_BLOCK = 64  # Number of a speaker's utterances that are looked up together.
 
 
 class Options(BaseOptions):
@@ -64,10 +64,10 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
 
     Args:
         block: features of the utterances.
-        weights: table of the weights of each utterance's frames; None for no weights.
+        weights: table of the weights of each utterance's frames. None for no weights.
 
     Returns:
-        The frames of all utterances, (frames, dim), and their weights, (frames,), or None without a table.
+        The frames (frames, dim) of all utterances, and the weights (frames,) of these frames, or None without a table.
 
     Raises:
         Skip: an utterance is empty or lacks weights, or the number of weights is wrong.
@@ -88,7 +88,7 @@ def compute_utterance_statistics(
 ) -> ArrayBlock:
     """Compute the CMVN statistics (2, dim + 1) of each utterance of a block. ``check`` reports NaN and infinities.
 
-    ``weights`` is the table of the weights of each utterance's frames; None for no weights.
+    For ``weights`` and the errors, see :func:`get_weighted_frames`.
     """
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.compute_row_bounds(), weights=frame_weights)
@@ -114,7 +114,10 @@ class Sum:
         visit_blocks(self._add_block, blocks, counts)
 
     def _add_block(self, block: ArrayBlock) -> ArrayBlock:
-        """Add the statistics of a block of utterances, and return the block."""
+        """Add the statistics of a block of utterances, and return the block.
+
+        Raise Skip as :func:`get_weighted_frames` does, or FeatureError if earlier features have a different dimension.
+        """
         dim = stack_rows(block).shape[1]
         if self.statistics is None and dim:
             self.statistics = np.zeros((2, dim + 1))  # A skipped first utterance also sets the size.
@@ -151,13 +154,16 @@ def write_speaker_sums(
     writer = tables.open_writer("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
     feats: LookupReader[Matrix] = tables.open_lookup("matrix", source)
-    size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1
+    group_size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1
 
     def compute_speaker_statistics(speaker: str, utterances: list[str]) -> DoubleMatrix:
-        """Compute the statistics (2, dim + 1) of a speaker's utterances, which are looked up in groups of ``size``."""
+        """Compute the statistics (2, dim + 1) of a speaker's utterances, which are looked up in groups.
+
+        Raise Skip if the speaker has no features.
+        """
         total = Sum(weights, check)
-        for first in range(0, len(utterances), size):
-            total.add_blocks(find_utterances(feats, utterances[first : first + size], counts), counts)
+        for first in range(0, len(utterances), group_size):
+            total.add_blocks(find_utterances(feats, utterances[first : first + group_size], counts), counts)
         if total.statistics is None:
             raise Skip(f"No stats accumulated for speaker {speaker}")
         return total.statistics

@@ -32,7 +32,7 @@ e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp
 """
 
 CALLS_PER_LOOKUP = 256  # Number of calls whose features are read together. It bounds the memory.
-ALONE, ONE, OTHER = range(3)  # Roles of an utterance: no other side, first side of a call, second side.
+ALONE, FIRST_SIDE, SECOND_SIDE = range(3)  # Roles of an utterance: no side of a call, first side, second side.
 
 
 class Options(BaseOptions):
@@ -48,8 +48,8 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
         table, writer = tables.open_lookup("matrix", source), tables.open_writer("double-matrix", target)
-        size = CALLS_PER_LOOKUP if table.can_find_many(source) else 1
-        for block in read_calls(calls, table, size, counts):
+        calls_per_lookup = CALLS_PER_LOOKUP if table.can_find_many(source) else 1
+        for block in read_calls(calls, table, calls_per_lookup, counts):
             if block.keys:
                 writer.write_block(block.compute_statistics(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
@@ -92,7 +92,7 @@ class CallBlock:
 
     keys: list[str] = field(default_factory=list)
     feats: list[Matrix] = field(default_factory=list)
-    # Role of each utterance: ALONE, ONE or OTHER. The second side of a call directly follows the first side.
+    # Role of each utterance: ALONE, FIRST_SIDE or SECOND_SIDE. The second side directly follows the first side.
     roles: list[int] = field(default_factory=list)
     size: int = 0  # Size of the features in bytes.
 
@@ -108,7 +108,7 @@ class CallBlock:
         Args:
             keys: keys of the utterances.
             feats: features (frames, dim) of each utterance.
-            roles: ``ONE`` and ``OTHER`` for the two sides of a call that are compared, otherwise ``ALONE``.
+            roles: ``FIRST_SIDE`` and ``SECOND_SIDE`` for the two sides of a call that are compared, else ``ALONE``.
         """
         self.keys += keys
         self.feats += feats
@@ -125,22 +125,26 @@ class CallBlock:
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
         if not rows.size:
             return ArrayBlock.from_arrays(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
-        is_one, is_other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
+        roles = np.repeat(self.roles, lengths)
+        is_first, is_second = roles == FIRST_SIDE, roles == SECOND_SIDE
         loudness = rows[:, :1]  # The first column is the energy or C0.
         weights = np.ones(len(rows), np.float32)
-        one, other = loudness[is_one], loudness[is_other]
-        weights[is_one], weights[is_other] = weigh_two_channels(one, other, quieter_channel_weight)
+        weights[is_first], weights[is_second] = weigh_two_channels(
+            loudness[is_first], loudness[is_second], quieter_channel_weight
+        )
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         return ArrayBlock.from_arrays(self.keys, list(compute_statistics(rows, bounds, weights=weights)))
 
 
-def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
+def read_calls(
+    calls: list[list[str]], table: LookupReader[Matrix], calls_per_lookup: int, counts: Counts
+) -> Iterator[CallBlock]:
     """Yield the utterances of calls in blocks, and count utterances with and without features.
 
     Args:
         calls: the utterances of each call.
         table: table of the features.
-        size: number of calls that are looked up at once.
+        calls_per_lookup: number of calls that are looked up at once.
         counts: counts that are increased.
 
     Raises:
@@ -150,11 +154,11 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
     block = CallBlock()
     try:
         for index, utterances in enumerate(calls):
-            if index % size == 0:
-                table.prefetch(list(chain.from_iterable(calls[index : index + size])))
+            if index % calls_per_lookup == 0:
+                table.prefetch(list(chain.from_iterable(calls[index : index + calls_per_lookup])))
             keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
-            roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
+            roles = [FIRST_SIDE, SECOND_SIDE] if are_comparable(keys, feats) else [ALONE] * len(keys)
             if not block.can_add_features(feats):
                 yield block
                 block = CallBlock()
@@ -193,15 +197,15 @@ def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     """
     if len(feats) != 2:
         return False
-    one, other = feats
-    if one.shape[1] != other.shape[1]:
+    first, second = feats
+    if first.shape[1] != second.shape[1]:
         raise FeatureError(
-            f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}: compute both "
+            f"{keys[0]} has dimension {first.shape[1]}, but {keys[1]} has {second.shape[1]}: compute both "
             "with one configuration"
         )
-    if len(one) != len(other):
+    if len(first) != len(second):
         logger.warning(
             "Number of frames differ between %s and %s: %d vs. %d, treating them separately.",
-            *keys, len(one), len(other),
+            *keys, len(first), len(second),
         )  # fmt: skip
-    return len(one) == len(other) > 0
+    return len(first) == len(second) > 0

@@ -34,7 +34,7 @@ def main(options: NoOptions, source: str) -> int:
 
 
 def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
-    """Return the scores of target trials, (targets,), and of nontarget trials, (nontargets,).
+    """Return the scores (targets,) of target trials, and the scores (nontargets,) of nontarget trials.
 
     Raise :class:`OptionError` if a line is invalid, or if target trials or nontarget trials are missing.
     """
@@ -42,8 +42,9 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     for lines in read_line_lists(rxfilename):
         matches = TRIAL.findall("\n".join(lines))
         if len(matches) < len(lines):
-            number, mistake = next(filter(lambda pair: pair[1], enumerate(map(describe_mistake, lines), start=1)))
-            line_number = len(trials) + number
+            mistakes = list(map(describe_mistake, lines))
+            mistake = next(filter(None, mistakes))
+            line_number = len(trials) + mistakes.index(mistake) + 1
             example = "'0.5 target' or '-1.2 nontarget'"
             logger.warning("Line %d must have a score and a label, such as %s", line_number, example)
             raise OptionError(mistake)

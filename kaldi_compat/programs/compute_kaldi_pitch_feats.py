@@ -27,7 +27,7 @@ e.g.:  compute-kaldi-pitch-feats --sample-frequency=8000 scp:wav.scp ark:-
 
 See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 """
-LOG_EVERY = 50
+LOG_EVERY = 50  # Number of utterances between two verbose messages about progress.
 
 
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
@@ -36,7 +36,7 @@ def main(options: PitchOptions, source: str, target: str) -> int:
     track = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.open_writer("matrix", target)
-        audio = read_audio(tables.compute_ahead(blocks), options)
+        audio = select_audio(tables.compute_ahead(blocks), options)
         return write_pitch(tables.map_in_threads(track, audio), writer).status
 
 
@@ -46,15 +46,15 @@ def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     return ArrayBlock.from_arrays(keys, [compute_first_pass_pitch(analysis, options) for analysis in analyses])
 
 
-def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
-    """Yield blocks with the first channel of each utterance.
+def select_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
+    """Yield blocks with the audio of the first channel of each utterance, on the scale of 16-bit integers.
 
     Raises:
         AudioError: the sampling rate of an utterance differs from the options. Earlier utterances have been yielded.
     """
 
     def select_first_channel(block: Block) -> WaveBlock:
-        """Select the first channel of each utterance of a block, and check the sampling rates."""
+        """Select the first channel of each utterance of a block. Raise AudioError for a different sampling rate."""
         audio = select_channel(block, -1)
         if (audio.rates != options.sample_frequency).any():
             raise AudioError(
@@ -67,7 +67,7 @@ def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
 
 
 def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
-    """Track the pitch of a block of utterances: correlation and pitch in Hz of each frame, (frames, 2)."""
+    """Return the track (frames, 2) of each utterance of a block: the normalized correlation, and the pitch in Hz."""
     features, bounds = track_block(block.samples, block.starts, block.lengths, options)
     counts = np.diff(bounds)
     shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
@@ -75,7 +75,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Search for each utterance's pitch with the first and the final energy estimate. Return keys and analyses."""
+    """Return the keys of a block, and the :class:`Analysis` of the pitch of each utterance."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.decode_keys(), [
         Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges

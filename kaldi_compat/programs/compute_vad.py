@@ -29,7 +29,7 @@ def main(options: Options, source: str, target: str) -> int:
     def detect_voiced_frames(block: ArrayBlock) -> ArrayBlock:
         """Return a vector (frames,) for each utterance, 1 for voiced and 0 for unvoiced frames. Update the counts.
 
-        With ``--omit-unvoiced-utts``, utterances without voiced frames are dropped.
+        With ``--omit-unvoiced-utts``, utterances without voiced frames are dropped. Raise Skip for empty features.
         """
         nonlocal num_frames, num_voiced_frames, num_voiced_utts, num_unvoiced_utts
         feats = stack_rows(block)

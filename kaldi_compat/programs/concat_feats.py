@@ -17,7 +17,7 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 
 @program("concat-feats", USAGE, FileOptions, min_arguments=3)
 def main(options: FileOptions, *sources_and_target: str) -> int:
-    """Concatenate the frames of several files in one file, and return the exit status 0."""
+    """Concatenate the frames of several files into one file, and return the exit status 0."""
     *sources, target = sources_and_target
     matrices = [io_ark.load(source, kind="matrix") for source in sources]
     for source, matrix in zip(sources, matrices, strict=True):

@@ -25,7 +25,7 @@ class Options(BaseOptions):
 
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table of lists, shortened if --n is set. The exit status is 0 if an entry is written, otherwise 1."""
+    """Copy a table of lists of Gaussians, shortened if --n is set. Return 0 if an entry is written, otherwise 1."""
     codec = IntListsCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.open_writer(codec, target)

@@ -28,7 +28,7 @@ Usage: extract-feature-segments [options] <feats-rspecifier> <segments-file> <fe
 e.g.:  extract-feature-segments scp:feats.scp segments ark:segments.ark
 """
 
-LINES_PER_BLOCK = 1000
+LINES_PER_BLOCK = 1000  # Maximum number of segments in a block.
 
 
 class Options(BaseOptions):
@@ -54,12 +54,12 @@ class Options(BaseOptions):
 
     @cached_property
     def overshoot_frames(self) -> int:
-        """Smallest number of frames by which a segment that is skipped extends beyond the end of the features."""
+        """Number of frames. A segment that extends beyond the features by at least this number is skipped."""
         return self.round_to_frames(as_float32(self.max_overshoot))
 
     @cached_property
     def max_short_frames(self) -> int:
-        """Largest number of frames of a segment that is skipped because it is too short."""
+        """Number of frames. A segment with at most this number of frames is skipped."""
         return self.round_to_frames(as_float32(self.min_segment_length))
 
 
@@ -131,7 +131,7 @@ def parse_or_skip(line: str) -> Segment | Skip:
 
 
 def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
-    """Return the frames of a segment, (frames, dim), from the features of its recording.
+    """Return the frames (frames, dim) of a segment from the features of its recording.
 
     Raises:
         Skip: the segment lies outside the features, or is too short. The exception has Kaldi's warning.

@@ -31,11 +31,11 @@ def main(options: NoOptions, source: str, target: str) -> int:
     with Tables() as tables:
         blocks = tables.read(codec, source)
         try:
-            first = next(blocks, None)
+            first_block = next(blocks, None)
         except ArkError:
             write_text(target, "")  # Kaldi opens the output before it reads a script file's first object.
             raise
-        if first is None:
+        if first_block is None:
             raise OptionError(f"Could not read any features from {source} (empty archive?)")
-        write_text(target, f"{first.shapes[0, 1]}\n")
+        write_text(target, f"{first_block.shapes[0, 1]}\n")
     return 0

@@ -26,7 +26,7 @@ e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark
 def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     """Write the weight of each frame's aligned integer. As in Kaldi, the exit status is 0 even for an empty table."""
     with Tables() as tables:
-        blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), min_bytes=0)
+        blocks = tables.read(PosteriorArraysCodec(), source, is_needed=lambda key: table.has_key(key), min_bytes=0)
         table, writer = tables.open_lookup("int-vector", alignments), tables.open_writer("vector", target)
         counts = map_table(
             blocks, writer, lambda block: look_up_weights(block, table.require_values(block, lambda key: ""))
@@ -54,6 +54,7 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
             "compute both from the same features"
         )
     frames = get_pair_frames(block.posteriors)
+    # The matches are in reverse order, so that the first weight of a frame is assigned last.
     matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)
     values[frames[matches]] = block.posteriors.weights[matches]

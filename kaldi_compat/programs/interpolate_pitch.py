@@ -37,7 +37,10 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         return interpolate_smoothly(track, options, random, totals)
 
     def interpolate_block(block: ArrayBlock) -> Block:
-        """Interpolate the tracks of a block, one by one for linear interpolation or if a pitch is invalid."""
+        """Interpolate the tracks of a block, one by one for linear interpolation or if a pitch is invalid.
+
+        Raise Skip for empty tracks.
+        """
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")

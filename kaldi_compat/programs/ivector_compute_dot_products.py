@@ -37,7 +37,7 @@ def main(options: NoOptions, trials: str, first: str, second: str, target: str) 
 
 
 def make_finder(table: LookupReader[Vector]) -> Find:
-    """Make a function that looks up the vectors of keys in a table."""
+    """Return a function that looks up the vectors of keys in a table."""
 
     def find_vectors(keys: Sequence[str]) -> Iterator[Vector | None]:
         """Yield each key's vector, or None if the table lacks it. Look up keys singly, for Kaldi's order of errors."""
@@ -49,7 +49,7 @@ def make_finder(table: LookupReader[Vector]) -> Find:
 
 
 def compute_dot_products(first: list[Vector], second: list[Vector]) -> Vector:
-    """Compute the dot products of pairs of vectors, (pairs,). Raise FeatureError if vectors differ in dimension."""
+    """Compute the dot products (pairs,) of pairs of vectors. Raise FeatureError if vectors differ in dimension."""
     dims = {len(vector) for vector in (*first, *second)}
     if len(dims) > 1:
         raise FeatureError(

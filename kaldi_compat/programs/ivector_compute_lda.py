@@ -57,12 +57,11 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                     speakers.append(table[key])
     logger.info("Read %d utterances, %d with errors.", len(vectors), num_failed)
     if not vectors:
-        logger.warning(
-            "No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> <speaker>' for "
-            "each vector"
-            if num_failed else "The vectors %s have no readable entry, so the utt2spk table %s is not used",
-            source, utt2spk,
-        )  # fmt: skip
+        warning = "The vectors %s have no readable entry, so the utt2spk table %s is not used"
+        if num_failed:
+            warning = ("No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> "
+                       "<speaker>' for each vector")  # fmt: skip
+        logger.warning(warning, source, utt2spk)
         raise OptionError("Did not read any utterances.")
     if options.dim > dim:
         raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")
@@ -81,15 +80,15 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
 
 
 def _compute_offset(linear: Floats, mean: Floats) -> Floats:
-    """Return ``-linear @ mean``, (out,), with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
+    """Return ``-linear @ mean`` (out,) with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
 
     ``linear`` is (out, dim), and ``mean`` (dim,). OpenBLAS multiplies groups of four columns with a kernel, and adds
     the remaining one to three columns without fused products.
     """
-    kernel_columns = len(mean) & ~3
+    kernel_columns = len(mean) // 4 * 4
     product = multiply_matrix_vector(
         linear[:, :kernel_columns], mean[:kernel_columns], np.zeros(len(linear), np.float32)
     )
     for column in range(kernel_columns, len(mean)):
         product = product + linear[:, column] * mean[column]
-    return 0 - product
+    return 0 - product  # Unlike a minus sign, the subtraction of 0 gives 0 and not -0.

@@ -36,7 +36,10 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
         speakers, table = tables.read("token-vector", spk2utt), tables.open_lookup("vector", source)
 
         def add_speaker(speaker: str, utterances: list[str]) -> list[str]:
-            """Add the vectors of a speaker to the statistics. The result, ``utterances``, is only counted."""
+            """Add the vectors of a speaker to the statistics. The result, ``utterances``, is only counted.
+
+            Raise Skip if no utterance of the speaker has a vector.
+            """
             nonlocal num_missing
             vectors = find_speaker_vectors(table, utterances)
             num_missing += len(utterances) - len(vectors)

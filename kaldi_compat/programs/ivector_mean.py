@@ -36,14 +36,17 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Write the mean of a table or, with ``target``, of each speaker. Return 0, or 1 if no speaker has a mean."""
+    """Write the mean of the table ``first`` to the file ``second``. With ``target``, write the means of speakers.
+
+    Then ``first`` is the spk2utt table and ``second`` is the table of vectors. Return 0, or 1 if no speaker has a mean.
+    """
     if target is None:
         return average_table(options, first, second)
     return average_speakers(first, second, target, counts_target)
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status 0."""
+    """Write the mean of a table's vectors to a file. Return the exit status 0. Raise OptionError without vectors."""
     with Tables() as tables:
         total, count = sum_vectors(tables.read("vector", source))
     if not count:
@@ -64,7 +67,10 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts_writer = tables.open_writer("int", counts_target) if counts_target else None
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
-            """Return the mean vector (dim,) of a speaker. Update totals, and write the vector count if requested."""
+            """Return the mean vector (dim,) of a speaker. Update totals, and write the vector count if requested.
+
+            Raise Skip if the speaker has no vectors, or FeatureError if their dimension differs from earlier vectors.
+            """
             nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             num_present += len(vectors)

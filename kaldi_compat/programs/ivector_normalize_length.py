@@ -46,7 +46,7 @@ def main(options: Options, source: str, target: str) -> int:
     with np.errstate(all="ignore"):
         counts = convert_table(normalize_vectors, "vector", source, target)
         logger.info("Processed %d iVectors.", counts.done)
-        if ratios:
+        if ratios:  # np.cumsum() adds from left to right, as Kaldi does.
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
             deviation = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
@@ -56,7 +56,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def compute_lengths(rows: Matrix) -> Vector:
-    """Compute the Euclidean length of each row, (entries,). As in Kaldi, squares are added in single precision."""
+    """Compute the Euclidean lengths (entries,) of the rows. As in Kaldi, squares are added in single precision."""
     # The column of zeros gives rows without elements the length 0.
     squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
     result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])

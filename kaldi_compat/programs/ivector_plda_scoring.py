@@ -50,7 +50,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         speakers, num_missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
             entries, num_utts = (
-                select_entries_with_counts(block, numbers) if numbers is not None else (list(block.entries()), None)
+                select_pairs_with_counts(block, numbers) if numbers is not None else (list(block.entries()), None)
             )
             num_missing += len(block) - len(entries)
             speakers.add_vectors(plda, options, entries, num_utts)
@@ -64,7 +64,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         utterances.log_mean_scale()
 
     def score_pairs(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
-        """Return the scores, (trials,). An item of ``first`` or ``second`` is (vector, number of utterances)."""
+        """Return the scores (trials,). An item of ``first`` or ``second`` is (vector, number of utterances)."""
         enrolled, tested = (np.stack([vector for vector, _ in side]) for side in (first, second))
         return plda.score_trials(enrolled, tested, [number for _, number in first]).astype(np.float32)
 
@@ -74,7 +74,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
     return counts.status
 
 
-def select_entries_with_counts(block: Block, numbers: LookupReader[int]) -> tuple[list[tuple[str, Vector]], list[int]]:
+def select_pairs_with_counts(block: Block, numbers: LookupReader[int]) -> tuple[list[tuple[str, Vector]], list[int]]:
     """Return the entries whose keys have a number of utterances in ``numbers``, and the numbers. Log the other keys."""
     entries, counts = [], []
     for key, vector in block.entries():
@@ -97,19 +97,19 @@ class Vectors:
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
         self.mapped: dict[str, tuple[Vector, int]] = {}  # Maps keys to (vector, number of utterances).
-        self.total_scale = 0.0
+        self.total_scale = 0.0  # Sum of the factors that normalize the lengths of the vectors.
 
     def add_vectors(
         self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], num_utts: list[int] | None
     ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        ``num_utts`` lists how many utterances each vector is the mean of. None stands for one utterance per vector.
+        ``num_utts`` lists the number of utterances that were averaged to each vector. None stands for one utterance.
         Vectors are scaled if ``options.normalize_length`` is True. The factors are always added to ``total_scale``.
 
         Raises:
             OptionError: a key is repeated.
-            FeatureError: a vector does not have the dimension of the model, or a number is not positive.
+            FeatureError: a vector does not have the dimension of the model, or a number of utterances is below 1.
         """
         num_utts = num_utts or [1] * len(entries)
         for (key, vector), number in zip(entries, num_utts, strict=True):

@@ -28,7 +28,10 @@ class Options(BaseOptions):
 
 @program("ivector-subtract-global-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, last_target: str | None = None) -> int:
-    """Subtract the mean in a file, or of the whole table, from vectors. Return 0 if a vector is written, else 1."""
+    """Subtract the mean of a table from its vectors. Return 0 if a vector is written, otherwise 1.
+
+    With three arguments, subtract the mean in the file ``first`` from the vectors of the table ``second``.
+    """
     source, target = (first, second) if last_target is None else (second, last_target)
     # The mean of a file is subtracted in single precision, the mean of the table in double precision.
     global_mean = None if last_target is None else io_ark.load(first, kind="vector")

@@ -31,7 +31,10 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
     fake_dims = parse_dims(dims, "first argument")
 
     def modify_statistics(block: ArrayBlock) -> ArrayBlock:
-        """Replace the statistics of some dimensions. Compute means and variances if the options ask for them."""
+        """Replace the statistics of ``fake_dims``, and compute means and variances if the options ask for them.
+
+        Raise FeatureError if a matrix does not have two rows, or Skip if a count allows no means and variances.
+        """
         statistics = stack_matrices(block)
         if statistics.shape[1] != 2:
             raise FeatureError(

@@ -48,7 +48,7 @@ def multiply_vectors(
     ``tolerance`` is the maximum difference between the lengths of an entry's vectors.
 
     Returns:
-        The elements of all products, and the number of elements of each product, (entries,).
+        The elements of all products, and the numbers (entries,) of elements of the products.
 
     Raises:
         Skip: the lengths differ by more than the tolerance, or a vector is empty.

@@ -30,7 +30,7 @@ def concatenate_vectors(
 ) -> tuple[Vector, npt.NDArray[np.int64]]:
     """Concatenate the vectors of each entry. ``tables[t][e]`` is the vector of entry e in table t.
 
-    Return the elements of all results, and the number of elements of each result, (entries,). ``keys`` is not used.
+    Return the elements of all results, and the numbers (entries,) of elements of the results. ``keys`` is not used.
     """
     lengths = np.array([[len(vector) for vector in vectors] for vectors in tables]).sum(axis=0)
     return np.concatenate([vector for entry in zip(*tables, strict=True) for vector in entry]), lengths

@@ -22,11 +22,11 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
     """Compute features from a table of interpolated pitch tracks. Return 0 if an utterance is written, otherwise 1."""
 
     def smooth_block(block: ArrayBlock) -> Block:
-        """Smooth the tracks of a block, one by one if a track has a gap."""
+        """Smooth the tracks of a block, one by one if a track is invalid. Raise Skip for empty tracks."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if not can_smooth_together(tracks):  # smooth_utterances() takes only tracks without gaps.
+        if not can_smooth_together(tracks):  # smooth_utterances() takes only valid tracks.
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_utterances(tracks, block.compute_row_bounds(), options))
 

@@ -28,12 +28,12 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
     """Select columns, and return the exit status 0. Raise OptionError if the first utterance lacks a column."""
     with Tables() as tables:
         blocks = tables.read("matrix", source)
-        first = next(blocks, None)
-        if first is None:
+        first_block = next(blocks, None)
+        if first_block is None:
             logger.warning("Empty archive provided.")
             return 0
-        columns = parse_selection(selection, int(first.shapes[0, 1]))
-        blocks = itertools.chain([first], blocks)
+        columns = parse_selection(selection, int(first_block.shapes[0, 1]))
+        blocks = itertools.chain([first_block], blocks)
         map_table(blocks, tables.open_writer("matrix", target), lambda block: pick_columns(block, columns))
     return 0
 

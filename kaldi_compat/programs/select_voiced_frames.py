@@ -24,7 +24,10 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
         blocks, activity_table = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select_frames(block: ArrayBlock) -> ArrayBlock:
-            """Keep frames with activity 1. Raise Skip for empty features and missing, mismatched or zero activities."""
+            """Keep frames with activity 1. Raise Skip for empty features and missing, mismatched or zero activities.
+
+            Raise FeatureError if an activity is neither 0 nor 1.
+            """
             feats, (key, *_) = stack_rows(block), block.decode_keys()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")

@@ -51,8 +51,6 @@ def shift_rows(block: ArrayBlock, shift: int, warning: str) -> ArrayBlock:
     feats, (key, *_) = stack_rows(block), block.decode_keys()
     if feats.size == 0:
         raise Skip(warning.format(key))
-    first, end = (
-        np.repeat(bounds, block.shapes[:, 0])
-        for bounds in (block.compute_row_bounds()[:-1], block.compute_row_bounds()[1:])
-    )
-    return block.with_rows(feats[np.clip(np.arange(len(feats)) - shift, first, end - 1)])
+    bounds, counts = block.compute_row_bounds(), block.shapes[:, 0]
+    first_rows, last_rows = np.repeat(bounds[:-1], counts), np.repeat(bounds[1:] - 1, counts)
+    return block.with_rows(feats[np.clip(np.arange(len(feats)) - shift, first_rows, last_rows)])

@@ -35,7 +35,7 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
             "occupancies file of this model"
         )
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
-        if phone >= len(names) and phone not in names:
+        if phone >= len(names) and phone not in names:  # A smaller phone without a symbol has an empty name.
             raise OptionError(f"{symbols}: no symbol for phone {phone}: pass the phones.txt of this model")
     write_text("-", "".join(format_transitions(transitions, names, counts)))
     return 0
@@ -47,15 +47,15 @@ def format_transitions(model: TransitionModel, names: dict[int, str], counts: np
     Args:
         model: the transition model.
         names: maps phones to their symbols.
-        counts: occupation count of each pdf, (pdfs,); None to omit the counts.
+        counts: occupation counts (pdfs,) of the pdfs. None to omit the counts.
     """
     ids = np.arange(1, model.num_transition_ids + 1)
-    probabilities, targets, loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)
+    probabilities, targets, are_loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)
     pdfs = model.pdfs(ids)
-    for state, (phone, hmm_state, forward, self_loop) in enumerate(model.tuples.tolist(), 1):
-        pdf = f"pdf = {forward}" if model.is_hmm else f"forward-pdf = {forward} self-loop-pdf = {self_loop}"
+    for state, (phone, hmm_state, forward_pdf, loop_pdf) in enumerate(model.tuples.tolist(), 1):
+        pdf = f"pdf = {forward_pdf}" if model.is_hmm else f"forward-pdf = {forward_pdf} self-loop-pdf = {loop_pdf}"
         yield f"Transition-state {state}: phone = {names.get(phone, '')} hmm-state = {hmm_state} {pdf}\n"
         for index in range(model.first_ids[state] - 1, model.first_ids[state + 1] - 1):
             count = "" if counts is None else f" count of pdf = {counts[pdfs[index]]:g}"
-            target = "self-loop" if loops[index] else f"{hmm_state} -> {targets[index]}"
+            target = "self-loop" if are_loops[index] else f"{hmm_state} -> {targets[index]}"
             yield f" Transition-id = {index + 1} p = {probabilities[index]:g}{count} [{target}]\n"

@@ -20,7 +20,7 @@ def main(options: SpliceOptions, source: str, target: str) -> int:
     """Concatenate each frame of a table with its neighbors. As in Kaldi, the exit status is always 0."""
 
     def splice_frames(block: ArrayBlock) -> ArrayBlock:
-        """Concatenate the frames of a block with their neighbors in the same utterance."""
+        """Concatenate each frame with its neighbors in the same utterance. Raise FeatureError for empty features."""
         feats = stack_rows(block)
         if feats.size == 0:
             raise FeatureError("there are no frames to splice: remove the utterance")

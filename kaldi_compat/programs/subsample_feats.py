@@ -38,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
     num_frames_in = num_frames_out = 0
 
     def subsample_block(block: ArrayBlock) -> ArrayBlock:
-        """Choose or repeat frames of a block as the options say, and count the frames."""
+        """Choose or repeat frames of a block, and count the frames. Raise Skip if no frame of an utterance is left."""
         nonlocal num_frames_in, num_frames_out
         feats = stack_rows(block)
         chosen_rows, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
@@ -59,7 +59,7 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
     """Choose rows ``offset``, ``offset + n`` and so on of each utterance or, if ``n`` is negative, repeat each row.
 
     Args:
-        lengths: number of rows of each utterance, (utterances,).
+        lengths: numbers (utterances,) of rows of the utterances.
         n: distance between chosen rows. If negative, choose each row ``-n`` times.
         offset: first row of an utterance to choose, if ``n`` is positive.
 

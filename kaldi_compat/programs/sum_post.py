@@ -49,15 +49,18 @@ def main(options: Options, first: str, second: str, target: str) -> int:
         writer = tables.open_writer(codec, target)
 
         def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
-            """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
+            """Add the posteriors of the second table to a block of the first table, and count frames.
+
+            Raise Skip if the second table lacks an utterance, or has a different number of its frames.
+            """
             nonlocal num_frames, num_disjoint
             warning = "Second set of posteriors has nothing for key {}, producing no output."
             addends = table.require_values(block, warning.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
                 key, lengths = block.decode_keys()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            pairs = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
-            sums = [add_posteriors(one, other, options) for one, other in pairs]
+            parts = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
+            sums = [add_posteriors(first_part, second_part, options) for first_part, second_part in parts]
             num_frames += int(block.frames.sum())
             num_disjoint += sum(count for _, count in sums)
             return replace_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))
@@ -75,41 +78,40 @@ def main(options: Options, first: str, second: str, target: str) -> int:
 def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
     """Add two sets of posteriors of the same frames.
 
-    The entries of a frame are sorted by integer, so that entries of the same integer form a run. With ``merge``, a run
-    becomes one entry with the sum of its weights, or is removed if the sum is 0. Otherwise, its entries are sorted by
-    weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose all entries.
+    The pairs (integer, weight) of a frame are sorted by integer, so that pairs with the same integer form a run. With
+    ``merge``, a run becomes one pair with the sum of its weights, or is removed if the sum is 0. Otherwise, its pairs
+    are sorted by weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose
+    all pairs.
 
     Returns:
         The sum, and the number of frames in which the two sets have no integer in common.
     """
-    entries, is_second = interleave_frames(
+    pairs, is_second = interleave_frames(
         scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2)
     )
-    # The sort key of an entry has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that
-    # entries are sorted by frame and then by integer.
-    keys = get_pair_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
+    # The sort key of a pair has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that pairs
+    # are sorted by frame and then by integer.
+    keys = get_pair_frames(pairs) << 32 | (pairs.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run of equal keys.
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first pair of each run of equal keys.
     sizes = np.diff(starts, append=len(keys))
-    # Both sets share a run if it begins with an entry of the first set and ends with an entry of the second set.
+    # Both sets share a run if it begins with a pair of the first set and ends with a pair of the second set.
     is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]
-    is_disjoint = np.ones(len(entries.counts), bool)
+    is_disjoint = np.ones(len(pairs.counts), bool)
     is_disjoint[keys[starts[is_shared]] >> 32] = False
-    ends = np.cumsum(entries.counts)
+    ends = np.cumsum(pairs.counts)
     # A rounded sum of more than two terms depends on their order: sort frames with such runs as std::sort does.
     for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():
-        begin, end = ends[frame] - entries.counts[frame], ends[frame]
-        order[begin:end] = begin + order_keys_by_sort(entries.integers[begin:end].tolist())
+        begin, end = ends[frame] - pairs.counts[frame], ends[frame]
+        order[begin:end] = begin + order_keys_by_sort(pairs.integers[begin:end].tolist())
     if options.merge:
-        counts = np.bincount(keys[starts] >> 32, minlength=len(entries.counts))
-        result = PosteriorArrays(
-            counts, entries.integers[order[starts]], sum_runs(entries.weights[order], starts, sizes)
-        )
+        counts = np.bincount(keys[starts] >> 32, minlength=len(pairs.counts))
+        result = PosteriorArrays(counts, pairs.integers[order[starts]], sum_runs(pairs.weights[order], starts, sizes))
         is_kept = result.weights != 0
     else:
-        sort_runs_by_weight(order, entries.weights, keys, starts, sizes)
-        result = PosteriorArrays(entries.counts, entries.integers[order], entries.weights[order])
+        sort_runs_by_weight(order, pairs.weights, keys, starts, sizes)
+        result = PosteriorArrays(pairs.counts, pairs.integers[order], pairs.weights[order])
         is_kept = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
         is_kept &= ~np.repeat(is_disjoint, result.counts)
@@ -117,14 +119,14 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
 
 
 def sort_runs_by_weight(order: Integers, weights: Weights, keys: Integers, starts: Integers, sizes: Integers) -> None:
-    """Sort ``order``, the indices of entries in ``weights``, in place by ascending weight within each run of ``keys``.
+    """Sort ``order``, indices of ``weights``, in place by ascending weight within each run of equal ``keys``.
 
-    The entries of a run are neighbors in ``order`` and have equal ``keys``. ``starts`` and ``sizes``, (runs,), are the
-    positions of the first entry and the number of entries of each run.
+    ``keys`` has the sort key of each position in ``order``. ``starts`` (runs,) and ``sizes`` (runs,) have the first
+    position and the number of positions of each run.
     """
-    # Most runs have two entries or one, which are exchanged or kept without a sort.
-    pairs = starts[sizes == 2]
-    pairs = pairs[weights[order[pairs]] > weights[order[pairs + 1]]]
-    order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
-    longer = np.flatnonzero(np.repeat(sizes > 2, sizes))  # Positions of the entries of longer runs.
+    # Most runs have two positions or one, which are exchanged or kept without a sort.
+    firsts = starts[sizes == 2]
+    firsts = firsts[weights[order[firsts]] > weights[order[firsts + 1]]]
+    order[firsts], order[firsts + 1] = order[firsts + 1], order[firsts]
+    longer = np.flatnonzero(np.repeat(sizes > 2, sizes))  # Positions of longer runs.
     order[longer] = order[longer][np.lexsort((weights[order[longer]], keys[longer]))]

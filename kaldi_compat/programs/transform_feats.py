@@ -41,7 +41,8 @@ class LogDeterminants:
     num_frames: int = 0  # Number of frames of the transforms added so far.
     total: float = 0.0  # Sum of the log determinants over these frames.
     is_pseudo: bool | None = None  # True if the first transform reduces the dimension. None before it.
-    last: tuple[Matrix, float] | None = None  # Latest transform and its log determinant, for reuse.
+    latest_transform: Matrix | None = None  # It is kept with its log determinant, for reuse.
+    latest_logdet: float = 0.0
 
     def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
         """Add the log determinant of a transform of ``dim``-dimensional frames, multiplied by ``num_frames``.
@@ -52,31 +53,30 @@ class LogDeterminants:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        if self.last is None or self.last[0] is not transform:  # A global transform is one object in all calls.
-            self.last = transform, compute_log_determinant(transform[:, :dim])
-        logdet = self.last[1]
-        if np.isfinite(logdet):
+        if self.latest_transform is not transform:  # A global transform is one object in all calls.
+            self.latest_transform, self.latest_logdet = transform, compute_log_determinant(transform[:, :dim])
+        if np.isfinite(self.latest_logdet):
             self.num_frames += num_frames
-            self.total += num_frames * logdet
+            self.total += num_frames * self.latest_logdet
         else:
-            logger.warning("Matrix has bad logdet %g", logdet)
+            logger.warning("Matrix has bad logdet %g", self.latest_logdet)
 
     def log_average(self) -> None:
         """Log the average, unless no log determinant has been computed."""
-        if self.last is not None:
+        if self.latest_transform is not None:
             tag = "[pseudo-]" if self.is_pseudo else ""
             average = self.total / self.num_frames if self.num_frames else -np.nan
             logger.info("Overall average %slogdet is %s over %d frames.", tag, format_number(average), self.num_frames)
 
 
 def compute_log_determinant(linear: Matrix) -> float:
-    """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does. ``linear`` is the matrix A, (out, dim)."""
+    """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does. ``linear`` is the matrix A (out, dim)."""
     with np.errstate(invalid="ignore"):
         return 0.5 * float(np.linalg.slogdet(multiply_by_transpose(linear, linear))[1])
 
 
 def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
-    """Return the warning for a transform with neither ``dim`` nor ``dim + 1`` columns. For ``dim + 2``, add a hint."""
+    """Return the warning for a transform with neither ``dim`` nor ``dim + 1`` columns, with a hint for ``dim + 2``."""
     rows, columns = transform.shape
     warning = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
     # Without --b-is-affine, compose-transforms writes affine transforms with one column too many.
@@ -122,9 +122,10 @@ def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | 
     """Apply a linear or affine transform to each row of features.
 
     Args:
-        feats: features of one or several utterances, (rows, dim).
+        feats: features (rows, dim) of one or several utterances.
         matrix: transform (out, dim), or (out, dim + 1) if its last column is an offset.
-        bounds: first row of each utterance and the number of rows, (utterances + 1,); None for one utterance.
+        bounds: indices (utterances + 1,): first row of each utterance, followed by the number of rows. None for one
+            utterance.
 
     Returns:
         Transformed features (rows, out).

@@ -57,17 +57,14 @@ def main(options: Options, source: str, target: str) -> int:
                 "The impulse response %s is silent%s, so the output is silent", options.impulse_response, location
             )
     speech = get_channel(wave, options.input_wave_channel, source)
-    output = [
-        reverberate(
-            speech,
-            wave.sample_frequency,
-            None if rir is None else get_channel(rir, rir_channel, options.impulse_response) / FULL_SCALE,
-            [AdditiveSignal(get_channel(noise, noise_channel, name), snr, start) for name, noise, snr, start in noises],
-            options,
-            rir_frequency=None if rir is None else rir.sample_frequency,
-        )
-        for rir_channel, noise_channel in channel_pairs
-    ]
+    rir_frequency = None if rir is None else rir.sample_frequency
+    output = []
+    for rir_channel, noise_channel in channel_pairs:
+        response = None if rir is None else get_channel(rir, rir_channel, options.impulse_response) / FULL_SCALE
+        noise_signals = [AdditiveSignal(get_channel(noise, noise_channel, name), snr, start)
+                         for name, noise, snr, start in noises]  # fmt: skip
+        output.append(reverberate(speech, wave.sample_frequency, response, noise_signals, options,
+                                  rir_frequency=rir_frequency))  # fmt: skip
     io_ark.save(target, Wave(wave.sample_frequency, pcm16(np.stack(output))), kind="wave")
     return 0
 
@@ -105,7 +102,7 @@ def read_wave(name: str) -> Wave:
 
 
 def read_noises(options: Options, sample_frequency: float) -> list[Noise]:
-    """Read the noises that the options list.
+    """Read the noises that the options list. ``sample_frequency`` is the sampling rate of the input in Hz.
 
     Raises:
         OptionError: a number is invalid, or the options list different numbers of noises, ratios and start times.
@@ -140,7 +137,7 @@ def parse_numbers(text: str, name: str) -> list[float]:
 
 
 def get_channel(wave: Wave, channel: int, name: str) -> Vector:
-    """Return the samples (samples,) of a channel on the scale of 16-bit integers. Raise AudioError if it is missing."""
+    """Return a channel (T,) on the scale of 16-bit integers. Raise AudioError if the audio lacks the channel."""
     if not 0 <= channel < len(wave.samples):
         raise AudioError(f"{name} has no channel {channel}: choose from 0 to {len(wave.samples) - 1}")
     samples: Vector = wave.samples[channel].astype(np.float32)

@@ -32,7 +32,7 @@ def main(options: Options, source: str, target: str) -> int:
     durations: list[float] = []
 
     def measure_wave(_: str, wave: Any) -> float:
-        """Return the duration of a wave file in seconds, from its samples or from the count in its header."""
+        """Return the duration in s from the samples or the header. Raise AudioError if the header lacks the count."""
         num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
         if num_samples is None:
             raise AudioError("no duration in header. Check the source, and/or try --read-entire-file.")
@@ -43,7 +43,8 @@ def main(options: Options, source: str, target: str) -> int:
         if isinstance(block, WaveBlock):
             block_durations = block.compute_durations().astype(np.float32)
             durations.extend(block_durations.tolist())
-            return ArrayBlock(block.keys, block_durations, np.zeros((len(block), 2), np.int64), 0)
+            # The values are scalars, which have the shape (0, 0) in a block.
+            return ArrayBlock(block.keys, block_durations, np.zeros((len(block), 2), np.int64), dimensions=0)
         seconds = block.map(measure_wave)
         durations.extend(value for _, value in seconds.entries())
         return seconds

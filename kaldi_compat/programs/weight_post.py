@@ -44,7 +44,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
 
 def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
-    """Multiply the posteriors of each frame by the frame's weight. If it is 0 or missing, remove the frame's entries.
+    """Multiply the posteriors of each frame by the frame's weight. A weight of 0, or no weight, removes them.
 
     Args:
         block: posteriors of the utterances.
@@ -59,6 +59,6 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
         if abs(len(vector) - num_frames) > tolerance:
             raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {num_frames}")
         frame_weights.append(np.append(vector[:num_frames], np.zeros(max(num_frames - len(vector), 0), np.float32)))
-    entry_weights = np.repeat(np.concatenate(frame_weights), block.posteriors.counts)
-    product = block.posteriors._replace(weights=block.posteriors.weights * entry_weights)
-    return replace_posteriors(block, select_pairs(product, entry_weights != 0))
+    pair_weights = np.repeat(np.concatenate(frame_weights), block.posteriors.counts)
+    product = block.posteriors._replace(weights=block.posteriors.weights * pair_weights)
+    return replace_posteriors(block, select_pairs(product, pair_weights != 0))

@@ -38,7 +38,7 @@ class Options(BaseOptions):
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
-    """Scale the entries of silence phones or, with --distribute, all entries. Return 0 if there is output, else 1."""
+    """Scale the weights of silence phones or, with --distribute, all weights. Return 0 if there is output, else 1."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:
@@ -47,7 +47,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
     weigh_posteriors = scale_frames_by_silence if options.distribute else weight_silence
 
     def weigh_block(block: PosteriorBlock) -> PosteriorBlock:
-        """Weigh the posteriors of a block. An entry is silence if its transition-id belongs to a silence phone."""
+        """Weigh the posteriors of a block. A transition-id is silence if it belongs to a silence phone."""
         is_silence = np.isin(transitions.phones(block.posteriors.integers), phones)
         return replace_posteriors(block, weigh_posteriors(block.posteriors, is_silence, scale))
 
@@ -57,7 +57,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 
 
 def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
-    """Scale the entries for which the mask ``is_silence`` (entries,) is True. A scale of 0 removes them."""
+    """Scale the weights of the pairs that the mask ``is_silence`` (pairs,) selects. A scale of 0 removes the pairs."""
     if scale == 0:
         return select_pairs(posteriors, ~is_silence)
     weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)
@@ -65,9 +65,10 @@ def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) 
 
 
 def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
-    """Scale all entries of a frame by ``p(silence) * scale + p(other)``. Frames of total weight 0 are unchanged.
+    """Scale all weights of a frame by ``p(silence) * scale + p(other)``. Frames of total weight 0 are unchanged.
 
-    ``p(silence)`` is the share of silence in the weights of the frame, and ``p(other)`` is the share of other phones.
+    ``p(silence)`` is the share in the frame's weights of the pairs for which the mask ``is_silence`` (pairs,) is True,
+    and ``p(other)`` is the share of other pairs.
 
     Raises:
         FeatureError: the weights of silence, or of other phones, in a frame add up to less than 0.

@@ -14,7 +14,7 @@ from io_ark.streams.source import Source
 
 
 class AsStored(Codec[Any]):
-    """Codec of float matrices or vectors (``kind``). Values stored in double precision are float64, others float32."""
+    """Codec of float matrices or vectors (``kind``), float64 if stored in double precision, and otherwise float32."""
 
     def __init__(self, kind: Literal["matrix", "vector"]) -> None:
         self._single, self._double = codec(kind), codec(f"double-{kind}")
@@ -27,7 +27,10 @@ class AsStored(Codec[Any]):
         return self._choose_codec(source).read_part(source, selection)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
-        """Write an array in double precision if it has elements of 8 bytes, else in single precision."""
+        """Write an array in double precision if it has elements of 8 bytes, else in single precision.
+
+        In binary, an empty matrix keeps its shape: see :func:`write_empty_matrix`.
+        """
         if self._is_matrix and binary and value.ndim == 2 and not value.size:
             write_empty_matrix(sink, value)
         else:

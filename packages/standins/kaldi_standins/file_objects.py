@@ -99,9 +99,9 @@ def read_key(fd: Any) -> str | None:
 
     Raise :class:`~io_ark.ArkError` if the bytes are not the start of an entry.
     """
-    ahead = fd.peek() if type(fd) is io.BufferedReader else b""
-    if b" " in ahead.lstrip():  # The buffer has the whole key, so it can be read without a source.
-        source: Source = BytesSource(ahead, name=get_stream_name(fd))
+    buffered = fd.peek() if type(fd) is io.BufferedReader else b""
+    if b" " in buffered.lstrip():  # The buffer has the whole key, so it can be read without a source of ``fd``.
+        source: Source = BytesSource(buffered, name=get_stream_name(fd))
         key = keys.read_key(source)
         fd.read(source.tell())
         return key
@@ -240,7 +240,7 @@ class _SinkOfText:
 
 
 class _SourceFile(io.RawIOBase):
-    """An input as a file object."""
+    """File object that reads an :class:`Input`."""
 
     mode = "rb"
 
@@ -263,7 +263,7 @@ class _SourceFile(io.RawIOBase):
 
 
 class SinkFile(io.RawIOBase):
-    """An output as a file object."""
+    """File object that writes to an :class:`Output`. Positions count the bytes before the output was opened, too."""
 
     mode = "wb"
 

@@ -107,7 +107,7 @@ class OptionGroups(NamedOptions):
 
 
 def make_options_class(
-    name: str, base: type[NamedOptions], text: str, our_type: type[Any], *fields: Field, compared: bool = True
+    name: str, base: type[NamedOptions], text: str, our_type: type[Any], *fields: Field, is_comparable: bool = True
 ) -> Any:
     """Return a mutable dataclass with ``fields``, in the module ``options`` beside the module of ``base``.
 
@@ -117,7 +117,7 @@ def make_options_class(
         text: docstring, to which the meanings of the fields are appended.
         our_type: the dataclass of kaldi-compat with the same options.
         fields: name, type, default and meaning of each field. A callable default is called for each instance.
-        compared: True to generate ``__eq__`` and ``__repr__``, which compare and show the values.
+        is_comparable: True to generate ``__eq__`` and ``__repr__``, which compare and show the values.
     """
     declarations = [
         (field, field_type, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
@@ -126,7 +126,9 @@ def make_options_class(
     meanings = "".join(f"    {field}: {meaning}.\n" for field, _, _, meaning in fields)
     module = f"{base.__module__.rpartition('.')[0]}.options"
     body = {"__module__": module, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
-    cls: Any = dataclasses.make_dataclass(name, declarations, bases=(base,), namespace=body, eq=compared, repr=compared)
+    cls: Any = dataclasses.make_dataclass(
+        name, declarations, bases=(base,), namespace=body, eq=is_comparable, repr=is_comparable
+    )
     cls.__init__.__doc__ = f"Set the options.\n\nArgs:\n{meanings}"  # The tests of the original packages read it.
     return cls
 

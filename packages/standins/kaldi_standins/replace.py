@@ -80,8 +80,8 @@ def install(*names: str) -> dict[str, str]:
     Call this function before the libraries are imported. It warns if imported modules may keep the originals.
 
     Args:
-        names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldi_python_io, kaldifeat, kaldiio, lhotse,
-            omniio, torchaudio.
+        names: one or more of kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldi_python_io, kaldifeat, kaldiio,
+            lhotse, omniio and torchaudio.
 
     Returns:
         A dictionary that maps the names of the replaced modules to the names of the stand-ins' modules.
@@ -123,8 +123,10 @@ def _describe_replacement(library: str) -> Iterator[str]:
     """Yield sentences that tell which module replaces or completes each module of ``library``."""
     is_installed = importlib.util.find_spec(library) is not None
     for theirs, ours in LIBRARIES[library].items():
-        verb = "takes the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
-        verb = "has the extractors of" if _is_overlaid(theirs) else verb
+        if _is_overlaid(theirs):
+            verb = "has the extractors of"
+        else:
+            verb = "takes the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
         yield f"{theirs} {verb} {ours}"
     if is_installed and library == "torchaudio":
         reason = find_audio_problem()
@@ -206,9 +208,9 @@ class Finder:
                 continue
             stale.append(name)
             del sys.modules[name]
-            parent, _, last = name.rpartition(".")
+            parent, _, child = name.rpartition(".")
             if self._keeps_original(parent) and parent in sys.modules:
-                vars(sys.modules[parent]).pop(last, None)
+                vars(sys.modules[parent]).pop(child, None)
         if stale:
             warnings.warn(
                 f"{', '.join(sorted(stale))}: imported before the stand-in was installed, and other modules may use "
@@ -222,8 +224,8 @@ class Finder:
         while package:
             if package in self.modules:
                 return self.modules[package] + suffix
-            package, _, last = package.rpartition(".")
-            suffix = f".{last}{suffix}"
+            package, _, child = package.rpartition(".")
+            suffix = f".{child}{suffix}"
         return None
 
     def _keeps_original(self, fullname: str) -> bool:
@@ -233,6 +235,7 @@ class Finder:
             return False
         if fullname in PARTLY_REPLACED or _is_overlaid(fullname):
             return True
+        # Other modules of a partly replaced library keep their originals, except for the modules in LIBRARIES.
         return fullname.partition(".")[0] in PARTLY_REPLACED and fullname not in self.modules
 
 
@@ -316,7 +319,7 @@ def find_audio_problem() -> str:
 
 
 def _get_version(library: str) -> str:
-    """Return the version of an installed library, or an empty string."""
+    """Return the version of a library, or an empty string if the library is not installed."""
     import importlib.metadata  # Imported here, because it takes 10 ms and only torchaudio needs it.
 
     try:
@@ -353,7 +356,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
         sys.exit(run_printing_command(lambda: print(usage, end="") or 0, "kaldi_standins"))
     names = arguments[1].replace(" ", "").split(",") if len(arguments) > 2 and arguments[0] == "replace" else []
-    command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
+    command_start = 3 if arguments[2:3] == ["--"] else 2
+    command = [*arguments[command_start:]]
     unknown = [name for name in names if name not in LIBRARIES]
     if unknown or not names or not command:
         message = f"kaldi_standins: {'; '.join(map(_describe_unknown_library, unknown))}\n" if unknown else usage

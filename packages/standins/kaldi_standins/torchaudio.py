@@ -60,18 +60,9 @@ from kaldi_standins.torchaudio_internals import (  # noqa: F401  Public code imp
 )
 
 __all__ = [
-    "fbank",
-    "get_mel_banks",
-    "inverse_mel_scale",
-    "inverse_mel_scale_scalar",
-    "mel_scale",
-    "mel_scale_scalar",
-    "mfcc",
-    "plp",
-    "spectrogram",
-    "vtln_warp_freq",
-    "vtln_warp_mel_freq",
-]
+    "fbank", "get_mel_banks", "inverse_mel_scale", "inverse_mel_scale_scalar", "mel_scale", "mel_scale_scalar",
+    "mfcc", "plp", "spectrogram", "vtln_warp_freq", "vtln_warp_mel_freq",
+]  # fmt: skip
 
 Waveform = Tensor | Sequence[Tensor]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,11 +93,11 @@ def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torc
 
 
 class WaveformError(AudioError, AssertionError):
-    """Error for a waveform of a wrong shape, without the channel, or shorter than a frame. torchaudio asserts this."""
+    """Error for a waveform of a wrong type or shape, without the channel, or shorter than a frame."""
 
 
 def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Convert options to Python types, and adjust frame lengths and shifts that torchaudio rounds differently."""
+    """Convert options to Python types, and adjust lengths and shifts of frames that Kaldi would round differently."""
     plain = {name: _convert_argument(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):
@@ -171,7 +162,10 @@ def _compute_feature(
     vtln_warp: float = 1.0,
     **options: Any,
 ) -> Any:
-    """Compute ``feature``: "fbank", "mfcc", "plp" or "spectrogram". :func:`spectrogram` describes the arguments."""
+    """Compute ``feature``: "fbank", "mfcc", "plp" or "spectrogram".
+
+    For the other arguments, the result and the errors, see :func:`spectrogram`.
+    """
     if not isinstance(waveform, Tensor):
         options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean}
         waveforms = _check_list_of_tensors(waveform)
@@ -274,7 +268,7 @@ def spectrogram(
         ``(B, frames, dim)``. For a list of waveforms, a list of features.
 
     Raises:
-        WaveformError: the channel does not exist, or the waveform has a wrong shape or is shorter than a frame.
+        WaveformError: the channel does not exist, or the waveform has a wrong type or shape, or no whole frame.
         OptionError: the options are invalid in Kaldi.
 
     >>> import torch
@@ -315,8 +309,8 @@ def fbank(
 ) -> Any:
     """Compute log-mel filter bank features like ``torchaudio.compliance.kaldi.fbank``.
 
-    See :func:`spectrogram` for the shapes, the errors and the arguments. The features have ``num_mel_bins`` columns,
-    and one more with ``use_energy``. ``vtln_warp`` is the VTLN factor, and the other arguments are fields of
+    The features have ``num_mel_bins`` columns, and with ``use_energy`` a column of energies. For the shapes, the errors
+    and the arguments, see :func:`spectrogram`. ``vtln_warp`` is the VTLN factor, and the other arguments are fields of
     :class:`~kaldi_compat.options.spectral.FbankOptions`.
 
     >>> import torch
@@ -406,11 +400,12 @@ def get_mel_banks(
 
     Args:
         num_bins: number of filters.
-        window_length_padded: number of points of the FFT. There are no weights for its last bin.
+        window_length_padded: number of points of the FFT. The weights leave out the last of its bins.
         sample_freq: sampling rate in Hz.
         low_freq, high_freq: edges of the filters in Hz. A ``high_freq`` of 0 or less is relative to the Nyquist
             frequency.
-        vtln_low, vtln_high: cutoffs of the VTLN warp in Hz.
+        vtln_low, vtln_high: cutoffs of the VTLN warp in Hz. A negative ``vtln_high`` is relative to the Nyquist
+            frequency.
         vtln_warp_factor: VTLN factor.
 
     Raises:
@@ -450,7 +445,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
         Samples (channels, ceil(T * new_freq / orig_freq)).
 
     Raises:
-        OptionError: a rate or the width is invalid (a ValueError).
+        OptionError: a rate or the width is invalid. The error is also a ValueError.
         TypeError: the samples are not floating point.
 
     >>> import torch
@@ -464,7 +459,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
 
 
 def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
-    """Apply a NumPy function of float32 arrays to a tensor. The result has its device and type, but no gradient."""
+    """Apply a NumPy function of float32 arrays to ``x``. The result has the same device and type, but no gradient."""
     return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
 
 

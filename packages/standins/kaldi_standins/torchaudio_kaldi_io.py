@@ -20,13 +20,8 @@ import kaldi_standins.kaldi_io as kaldi_io
 from io_ark.tables import repeat_errors
 
 __all__ = [
-    "read_mat_ark",
-    "read_mat_scp",
-    "read_vec_flt_ark",
-    "read_vec_flt_scp",
-    "read_vec_int_ark",
-    "read_vec_int_scp",
-]
+    "read_mat_ark", "read_mat_scp", "read_vec_flt_ark", "read_vec_flt_scp", "read_vec_int_ark", "read_vec_int_scp",
+]  # fmt: skip
 
 Entries = Iterator[tuple[str, torch.Tensor]]
 FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
@@ -35,7 +30,7 @@ FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float matrices of an archive. Return an iterator of (key, tensor (rows, columns)).
 
-    Tensors are float64 for matrices stored in double precision, and float32 for all others.
+    Tensors are float64 for matrices stored in double precision, and otherwise float32.
 
     Args:
         file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
@@ -60,10 +55,12 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a matrix.
+        io_ark.ArkError: during iteration, if a file cannot be opened, an entry is not a matrix, or a range is invalid.
 
+    >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_mat_scp
-    >>> features = dict(read_mat_scp("feats.scp"))  # doctest: +SKIP
+    >>> dict(read_mat_scp(io.BytesIO(b"utt1 echo [ 1 2 3 ] |\\n")))
+    {'utt1': tensor([[1., 2., 3.]])}
     """
     return _convert_to_tensors(kaldi_io.read_mat_scp(file_or_fd, pipes=pipes, network=network))
 
@@ -71,11 +68,8 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float vectors of an archive. Return an iterator of (key, tensor (elements,)).
 
-    Tensors are float64 for vectors stored in double precision or as text, and float32 for all others.
-
-    Args:
-        file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    Tensors are float64 for vectors stored in double precision or as text, and otherwise float32. For the arguments, see
+    :func:`read_mat_ark`.
 
     Raises:
         io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector.
@@ -91,15 +85,15 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float vectors that a script file lists. See :func:`read_vec_flt_ark` for the results.
 
-    Args:
-        file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_mat_scp`.
 
     Raises:
-        io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a vector.
+        io_ark.ArkError: during iteration, if a file cannot be opened, an entry is not a vector, or a range is invalid.
 
+    >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_flt_scp
-    >>> vectors = dict(read_vec_flt_scp("vad.scp"))  # doctest: +SKIP
+    >>> dict(read_vec_flt_scp(io.BytesIO(b"utt1 echo [ 1 0 1 ] |\\n")))
+    {'utt1': tensor([1., 0., 1.], dtype=torch.float64)}
     """
     return _convert_to_tensors(kaldi_io.read_vec_flt_scp(file_or_fd, pipes=pipes, network=network))
 
@@ -107,11 +101,7 @@ def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the integer vectors of an archive, such as alignments. Return an iterator of (key, tensor (elements,)).
 
-    Tensors are int64 for vectors stored as text, and int32 for all others.
-
-    Args:
-        file_or_fd: an rspecifier, the path of an archive, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    Tensors are int64 for vectors stored as text, and otherwise int32. For the arguments, see :func:`read_mat_ark`.
 
     Raises:
         io_ark.ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
@@ -127,15 +117,16 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the integer vectors that a script file lists. See :func:`read_vec_int_ark` for the results.
 
-    Args:
-        file_or_fd: an rspecifier, the path of a script file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_mat_scp`.
 
     Raises:
-        io_ark.ArkError: during iteration, if a file cannot be opened, or an entry is not a vector of integers.
+        io_ark.ArkError: during iteration, if a file cannot be opened, an entry is not a vector of integers, or a
+            range is invalid.
 
+    >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_int_scp
-    >>> alignments = dict(read_vec_int_scp("ali.scp"))  # doctest: +SKIP
+    >>> dict(read_vec_int_scp(io.BytesIO(b"utt1 echo 3 3 5 |\\n")))
+    {'utt1': tensor([3, 3, 5])}
     """
     return _convert_to_tensors(kaldi_io.read_vec_int_scp(file_or_fd, pipes=pipes, network=network))
 

@@ -28,13 +28,9 @@ from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.torch.features.fbank import Fbank
 
 __all__ = [
-    "ASTFeatureExtractor",
-    "LasrFeatureExtractor",
-    "Phi4MultimodalFeatureExtractor",
-    "SeamlessM4TFeatureExtractor",
-    "Speech2TextFeatureExtractor",
-    "drop_in",
-]
+    "ASTFeatureExtractor", "LasrFeatureExtractor", "Phi4MultimodalFeatureExtractor", "SeamlessM4TFeatureExtractor",
+    "Speech2TextFeatureExtractor", "drop_in",
+]  # fmt: skip
 
 Extractor = TypeVar("Extractor")
 # Features of the current call's utterances, in the order in which the original requests them.
@@ -54,6 +50,7 @@ def _list_utterances(raw_speech: Any) -> list[Any] | None:
     ``raw_speech`` is one utterance, or a list or array of utterances. Return None if an utterance has a shape other
     than (T,) or (channels, T).
     """
+    # Several utterances are an array or tensor with two or more axes, or a list of sequences.
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
     )
@@ -148,8 +145,8 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
         first, end = (lengths - self.win_length) // self.hop_length + 1, lengths // self.hop_length - 1
         indices = torch.arange(frames.shape[1], device=frames.device)
-        cleared = (indices >= first) & (indices < end) & (lengths != lengths.max())
-        frames = frames.masked_fill(cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
+        is_cleared = (indices >= first) & (indices < end) & (lengths != lengths.max())
+        frames = frames.masked_fill(is_cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
         return fbank._compute_undithered_frames(frames, torch.from_numpy(self.mel_filters).to(frames)).float()
 
 

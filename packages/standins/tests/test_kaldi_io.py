@@ -187,6 +187,11 @@ def test_ranges_are_slices_of_python(tmp_path: Path) -> None:
             dict(kaldi_io.read_mat_scp(f"{tmp_path}/scp"))
 
 
+def test_a_range_of_a_posterior_is_refused() -> None:
+    with pytest.raises(RangeError, match=r"k: .*posterior"):
+        list(kaldi_io.read_post_scp(io.BytesIO(b"k echo [ 1 0.5 ] |[0:1]\n")))
+
+
 def test_posteriors_and_times_are_read_and_written(tmp_path: Path) -> None:
     with kaldi_io.open_or_fd(f"{tmp_path}/p", "wb") as file:
         kaldi_io.write_post(file, POSTERIOR, "a")

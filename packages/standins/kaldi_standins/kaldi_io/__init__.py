@@ -64,39 +64,13 @@ from kaldi_standins.file_objects import (
 )
 
 __all__ = [
-    "BadInputFormat",
-    "BadSampleSize",
-    "SubprocessFailed",
-    "UnknownMatrixHeader",
-    "UnknownVectorHeader",
-    "UnsupportedDataType",
-    "open_or_fd",
-    "popen",
-    "read_ali_ark",
-    "read_cnet_ark",
-    "read_cntime",
-    "read_cntime_ark",
-    "read_key",
-    "read_mat",
-    "read_mat_ark",
-    "read_mat_scp",
-    "read_post",
-    "read_post_ark",
-    "read_post_rxspec",
-    "read_post_scp",
-    "read_segments_as_bool_vec",
-    "read_vec_flt",
-    "read_vec_flt_ark",
-    "read_vec_flt_scp",
-    "read_vec_int",
-    "read_vec_int_ark",
-    "read_vec_int_scp",
-    "write_ark_scp",
-    "write_mat",
-    "write_post",
-    "write_vec_flt",
-    "write_vec_int",
-]
+    "BadInputFormat", "BadSampleSize", "SubprocessFailed", "UnknownMatrixHeader", "UnknownVectorHeader",
+    "UnsupportedDataType", "open_or_fd", "popen", "read_ali_ark", "read_cnet_ark", "read_cntime", "read_cntime_ark",
+    "read_key", "read_mat", "read_mat_ark", "read_mat_scp", "read_post", "read_post_ark", "read_post_rxspec",
+    "read_post_scp", "read_segments_as_bool_vec", "read_vec_flt", "read_vec_flt_ark", "read_vec_flt_scp",
+    "read_vec_int", "read_vec_int_ark", "read_vec_int_scp", "write_ark_scp", "write_mat", "write_post",
+    "write_vec_flt", "write_vec_int",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Posterior = list[list[tuple[int, float]]]
@@ -171,11 +145,7 @@ def popen(cmd: str, mode: str = "rb") -> Any:
 
 
 def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Iterate over the alignments of an archive, as :func:`read_vec_int_ark` does.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    """Iterate over the alignments of an archive. See :func:`read_vec_int_ark` for the arguments and types.
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry is not a vector of integers.
@@ -213,14 +183,11 @@ def read_vec_int_scp(
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the vectors of integers that a script file names.
 
-    For the types of the vectors, see :func:`read_vec_int_ark`. For ranges, see :func:`read_mat_scp`.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments and the types of the vectors, see :func:`read_vec_int_ark`. For ranges, see :func:`read_mat_scp`.
 
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a vector of integers.
+        ArkError: during iteration, if a file cannot be opened, an object is not a vector of integers, or a range is
+            invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -253,14 +220,10 @@ def read_vec_flt_scp(
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors that a script file names.
 
-    For the types of the vectors, see :func:`read_vec_flt_ark`. For ranges, see :func:`read_mat_scp`.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments and the types of the vectors, see :func:`read_vec_flt_ark`. For ranges, see :func:`read_mat_scp`.
 
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a float vector.
+        ArkError: during iteration, if a file cannot be opened, an object is not a float vector, or a range is invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -293,9 +256,7 @@ def read_vec_flt_ark(
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one float vector (size,): float64 for an object in double precision or text, else float32.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_vec_int`.
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a float vector.
@@ -309,17 +270,13 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Iterate over the matrices that a script file names; see :func:`read_mat_ark`.
+    """Iterate over the matrices that a script file names. For the arguments and types, see :func:`read_mat_ark`.
 
     A range such as ``feats.ark:123[0:9]`` is a Python slice, as in kaldi_io, so it excludes its end and selects 9
     rows. In Kaldi and io_ark, it includes its end and selects 10 rows.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
-
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a matrix.
+        ArkError: during iteration, if a file cannot be opened, an object is not a matrix, or a range is invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -368,11 +325,7 @@ def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 def read_cnet_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the confusion networks of an archive, which are stored as posteriors (:func:`read_post_ark`).
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    """Iterate over the confusion networks of an archive, which are stored as posteriors: see :func:`read_post_ark`.
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry is not a posterior.
@@ -410,14 +363,11 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 def read_post_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the posteriors that a script file names; see :func:`read_post_ark`.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    """Iterate over the posteriors that a script file names. For the arguments and types, see :func:`read_post_ark`.
 
     Raises:
-        ArkError: during iteration, if the file or an object cannot be opened, or an object is not a posterior.
+        ArkError: during iteration, if a file cannot be opened, an object is not a posterior, or a location has
+            a range.
 
     >>> import io
     >>> from kaldi_standins import kaldi_io
@@ -451,14 +401,7 @@ def read_post_ark(
 
 
 def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Posterior:
-    """Read one posterior.
-
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
-
-    Returns:
-        A list of pairs (index, value) for each frame.
+    """Read one posterior: a list (frames) of lists of pairs (index, value). For the arguments, see :func:`read_mat`.
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a posterior.
@@ -477,9 +420,7 @@ def read_cntime_ark(
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Iterate over the times of confusion networks in an archive: lists of pairs (start, end) in seconds.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_post_ark`.
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry is not a list of pairs.
@@ -495,9 +436,7 @@ def read_cntime_ark(
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
     """Read the times of one confusion network: a list of pairs (start, end) in seconds.
 
-    Args:
-        file_or_fd: name of a file, a command, or an open binary file.
-        pipes, network: False to refuse commands and URLs, respectively.
+    For the arguments, see :func:`read_mat`.
 
     Raises:
         ArkError: the file cannot be opened or read.
@@ -590,9 +529,9 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
     >>> script.getvalue().rpartition(":")[2]
     '5\\n'
     """
-    start = ark_fout.tell() + len(encode_key(key)) + 1
+    offset = ark_fout.tell() + len(encode_key(key)) + 1
     write_mat(ark_fout, mat, key)
-    scp_out.write(f"{key}\t{ark_fout.name}:{start}\n")
+    scp_out.write(f"{key}\t{ark_fout.name}:{offset}\n")
 
 
 def write_post(
@@ -620,7 +559,7 @@ def read_segments_as_bool_vec(
     Args:
         segments_file: name of a segments file, or an open binary file. Each line has an utterance, a recording, a start
             time and an end time in seconds.
-        return_key: also return the name of the recording.
+        return_key: True to return also the name of the recording.
         pipes, network: False to refuse commands and URLs, respectively.
 
     Returns:
@@ -692,7 +631,7 @@ def _read_mat_binary(fd: Any) -> Array:
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector (size,) from an open file, after the two bytes of the binary marker."""
-    token, size = fd.read(3), fd.read(5)
+    token, size = fd.read(3), fd.read(5)  # A size byte precedes the number of elements.
     data = _read_exactly(fd, _parse_size(size[1:]) * _get_element_size(token))
     return _decode_object(_VECTORS, token, size + data, fd)
 
@@ -840,29 +779,29 @@ def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractConte
 
 
 @contextmanager
-def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
-    """Yield a source of the uncompressed data of a gzipped file (see :func:`_open_gzipped_file`)."""
-    with _open_gzipped_file(name, "rb") as stream, open_source(stream) as source:
+def _open_gzipped_source(match: re.Match[str]) -> Iterator[Source]:
+    """Yield a source of the uncompressed data of a gzipped file. For ``match``, see :func:`_open_gzipped_file`."""
+    with _open_gzipped_file(match, "rb") as stream, open_source(stream) as source:
         yield source
 
 
 @repeat_errors
 def _read_archive(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of an archive. ``object_codec`` reads the values."""
-    with _open_source(file, access, True) as source:
+    with _open_source(file, access, whole=True) as source:
         yield from read_entries(source, object_codec)
 
 
 def _read_single_object(object_codec: Codec[Any], file: FileOrName, access: Access) -> Any:
     """Read one object with ``object_codec``, from an open file or from a location."""
-    with _open_source(file, access, False) as source:
+    with _open_source(file, access, whole=False) as source:
         return object_codec.read(source)
 
 
 @repeat_errors
 def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     """Yield keys and objects of a script file. A range after a location is a Python slice, so it excludes its end."""
-    with _open_source(file, access, True) as source:
+    with _open_source(file, access, whole=True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(object_codec, access, in_order=True)
 
@@ -883,6 +822,8 @@ def _read_script(object_codec: Codec[Any], file: FileOrName, access: Access) -> 
         location, range_text = match.groups()
         value = load_object(key, location)
         slices = _parse_slices(range_text, key)
+        if not isinstance(value, np.ndarray):
+            raise RangeError(f"the range [{range_text}] cannot cut a posterior: remove the range", key=key)
         if len(slices) > value.ndim:
             dimensions = f"{len(slices)} dimensions, but the array has {value.ndim}: shorten the range"
             raise RangeError(f"the range [{range_text}] has {dimensions}", key=key)

@@ -136,7 +136,8 @@ _CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
 def _format_option(name: str, value: Any) -> str:
     """Format an option, or a group of options in several lines, as kaldi_native_fbank prints it."""
     if isinstance(value, Options):
-        return f"{name}: \n{value}\n" + "\n" * (name == "frame_opts")
+        empty_line = "\n" if name == "frame_opts" else ""
+        return f"{name}: \n{value}\n{empty_line}"
     return f"{name}: {_format_value(int(value) if isinstance(value, bool) else value)}\n"
 
 

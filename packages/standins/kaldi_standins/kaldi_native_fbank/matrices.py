@@ -67,8 +67,8 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
         Normalized features (frames, dim).
 
     Raises:
-        FeatureError: the features are not a matrix, or the statistics do not have the shape (2, dim + 1) or lack the
-            variances that ``opts.norm_vars`` needs.
+        FeatureError: the features are not a matrix, or the statistics do not match the features, have a count below 1,
+            or lack the finite variances that ``opts.norm_vars`` needs.
 
     >>> from kaldi_standins.kaldi_native_fbank import CmvnOptions, apply_cmvn, compute_cmvn_stats
     >>> feats = [[1.0, 2.0], [3.0, 4.0]]
@@ -144,7 +144,10 @@ class CmvnAccumulator:
 
 
 def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
-    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``. Return (frames, dim * (order + 1)).
+    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``.
+
+    Returns:
+        Features and deltas (frames, dim * (order + 1)).
 
     Raises:
         FeatureError: the features are not a matrix, or are empty.
@@ -227,13 +230,14 @@ class FeatureTransform:
         """Transform features (frames, dim), and return features (frames, output_dim).
 
         Raises:
-            FeatureError: the features have neither ``input_dim`` columns nor ``input_dim - 1`` (affine transform).
+            FeatureError: the features are not a matrix, or have neither ``input_dim`` columns nor ``input_dim - 1``
+                columns, as for an affine transform.
         """
         return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 
 
 def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:
-    """Transform features (frames, dim), like Kaldi's ``transform-feats``. See :meth:`FeatureTransform.apply`.
+    """Transform features (frames, dim), like Kaldi's ``transform-feats``: see :meth:`FeatureTransform.apply`.
 
     >>> from kaldi_standins.kaldi_native_fbank import FeatureTransform, transform_features
     >>> transform_features([[1.0, 2.0]], FeatureTransform([[1.0, 0.0, 0.5]])).tolist()

@@ -108,7 +108,7 @@ class FeatureWindowFunction:
 
     @property
     def window(self) -> list[float]:
-        """The window's samples."""
+        """Samples (size,) of the window, in order of time."""
         values: list[float] = self._window.tolist()
         return values
 
@@ -118,6 +118,7 @@ class FeatureWindowFunction:
         Raises:
             AudioError: the audio is shorter than the window. The error is also a ValueError.
         """
+        # An array is copied, because it must stay unchanged. For a list, to_samples() has made a new array.
         frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         if len(frame) < len(self._window):
             raise AudioError(

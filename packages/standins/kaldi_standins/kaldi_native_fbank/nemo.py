@@ -42,7 +42,7 @@ class OnlineNemoFbank:
         opts: the options.
 
     Raises:
-        OptionError: Kaldi refuses a value.
+        OptionError: Kaldi refuses a value, or ``opts`` has a wrong type.
 
     >>> from kaldi_standins.kaldi_native_fbank import NemoFbankOptions, OnlineNemoFbank
     >>> fbank = OnlineNemoFbank(NemoFbankOptions())
@@ -74,7 +74,7 @@ class OnlineNemoFbank:
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of whole frame shifts of audio received so far. Each has one frame, which may have been discarded."""
+        """Number of frames: one for each whole frame shift of audio, including frames that were discarded."""
         return (self._start + len(self._samples)) // self._hop
 
     @property

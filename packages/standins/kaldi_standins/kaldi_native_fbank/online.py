@@ -70,7 +70,7 @@ class FrameStore:
         self._is_finished = False
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute the waiting frames and store them. ``final`` is True at the end of the audio, for the last frames."""
+        """Compute and store the waiting frames, and also the last frames if ``final``. The base class does nothing."""
 
     @property
     def num_frames_ready(self) -> int:
@@ -231,6 +231,7 @@ class OnlineFbank(OnlineFeature):
     def _prepare_computation(self, opts: FbankOptions) -> None:
         super()._prepare_computation(opts)
         values = opts.flatten()
+        # Column 0 has the energy, unless htk_compat moves the energy to the last column.
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
         self._has_linear_bins = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
         self._min_energy = np.float32(1.0 if opts.mel_opts.htk_mode else 0.0)
@@ -242,7 +243,8 @@ class OnlineFbank(OnlineFeature):
             energies = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(energies, self._min_energy, out=energies)
             if self._takes_log:
-                np.log(np.maximum(energies, self._eps) if self._floors_at_eps else energies + self._eps, out=energies)
+                floored = np.maximum(energies, self._eps) if self._floors_at_eps else energies + self._eps
+                np.log(floored, out=energies)
         return features
 
 

@@ -24,7 +24,7 @@ MEANINGS = {"window_type": f"window function; one of {', '.join(spectral.WINDOW_
 
 
 def _make_class(name: str, text: str, our_type: type[Any], *fields: Field, base: type = Options) -> Any:
-    return make_options_class(name, base, text, our_type, *fields, compared=False)
+    return make_options_class(name, base, text, our_type, *fields, is_comparable=False)
 
 
 def _make_feature_class(name: str, our_type: type[Any], *fields: Field, base: type = ListedOptions) -> Any:

@@ -16,18 +16,18 @@ from kaldi_standins.kaldi_native_fbank.options import PitchExtractionOptions, Pr
 def compute_and_process_kaldi_pitch(
     pitch_opts: PitchExtractionOptions, process_opts: ProcessPitchOptions, wave: Samples
 ) -> Floats:
-    """Compute pitch features (frames, dim) of audio (T,) on Kaldi's scale (Kaldi: ComputeAndProcessKaldiPitch).
+    """Compute pitch features (frames, dim) of audio (Kaldi: ComputeAndProcessKaldiPitch).
 
     Each call starts with the same noise as a Kaldi program.
 
     Args:
         pitch_opts: options of the pitch tracker.
         process_opts: options of the pitch features.
-        wave: samples (T,).
+        wave: samples (T,) on the scale of 16-bit integers, at ``pitch_opts.samp_freq``.
 
     Raises:
         OptionError: Kaldi refuses a value.
-        AudioError: a sample is infinite or NaN.
+        AudioError: a sample is infinite or NaN, or the audio is too loud.
         WrongOptionError: ``wave`` is not a sequence of numbers. The error is also a TypeError.
 
     >>> import numpy as np
@@ -55,7 +55,7 @@ class OnlinePitch(FrameStore):
         popts: options of the pitch features. None for the defaults.
 
     Raises:
-        OptionError: Kaldi refuses a value.
+        OptionError: Kaldi refuses a value, or ``opts`` has a wrong type.
 
     >>> import numpy as np
     >>> from kaldi_standins.kaldi_native_fbank import OnlinePitch, PitchExtractionOptions
@@ -124,7 +124,7 @@ class OnlinePitch(FrameStore):
     def _compute_features(self) -> Floats:
         """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
-        # Append an empty chunk, which the tracker takes for the end of the audio.
+        # Append an empty chunk, which the tracker treats as the end of the audio.
         analysis = Analysis.from_audio(
             audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
         )

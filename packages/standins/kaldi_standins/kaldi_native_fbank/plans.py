@@ -39,7 +39,10 @@ def make_our_options(options_class: Any, **values: Any) -> Any:
 
 
 def make_plan(opts: PlanOptions) -> exact.Plan:
-    """Return the plan that computes the feature of ``opts``. Raise OptionError if Kaldi refuses a value."""
+    """Return the plan that computes the feature of ``opts``.
+
+    Raise OptionError if Kaldi refuses a value, the window is unknown, or ``htk_mode`` is set for MFCCs.
+    """
     options_class: Any = type(opts)
     return _make_cached_plan(options_class, tuple(opts.flatten().items()))
 
@@ -72,11 +75,11 @@ def _make_cached_plan(options_class: Any, items: tuple[tuple[str, Any], ...]) ->
 def has_kaldis_log(values: dict[str, Any]) -> bool:
     """Return True if options take the logarithm of mel energies as Kaldi does, with a floor of ``EPSILON``.
 
-    ``values`` maps names of options to values. The names ``use_log_floor``, ``eps`` and ``htk_mode`` may be missing.
+    ``htk_mode`` has a different floor. ``values`` maps names of options to values. The names ``use_log_floor``, ``eps``
+    and ``htk_mode`` may be missing.
     """
-    return bool(values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON) and not values.get(
-        "htk_mode"
-    )
+    has_kaldis_floor = values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON
+    return bool(has_kaldis_floor and not values.get("htk_mode"))
 
 
 def check_window(name: str) -> str:
@@ -96,7 +99,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
 def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
     """Return read-only mel filters (points // 2 + 1, num_bins) for the names and values ``items`` of options.
 
-    ``vtln_warp`` is the VTLN warp factor. Raise OptionError if Kaldi refuses a value.
+    The FFT has ``points`` points. ``vtln_warp`` is the VTLN factor. Raise OptionError if Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)

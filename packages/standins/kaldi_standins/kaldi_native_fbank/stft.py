@@ -60,7 +60,7 @@ class Rfft:
             return round_to_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
         spectrum = np.fft.rfft(values)
         packed = round_to_list(spectrum.view(np.float64))
-        packed[1] = packed[-2]
+        packed[1] = packed[-2]  # The bins 0 and n / 2 are real. Bin n / 2 replaces the imaginary part of bin 0.
         del packed[-2:]
         return packed
 
@@ -77,6 +77,10 @@ class StftResult:
     Args:
         real, imag: real and imaginary parts of the spectra, ``num_frames * (n_fft // 2 + 1)`` numbers, frame by frame.
         num_frames: number of frames.
+
+    >>> from kaldi_standins.kaldi_native_fbank import StftResult
+    >>> StftResult([1.0, 2.0, 3.0], [0.0, 1.0, 0.0], 1).real
+    [1.0, 2.0, 3.0]
     """
 
     def __init__(self, real: Samples, imag: Samples, num_frames: int) -> None:
@@ -136,7 +140,7 @@ def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
 def compute_spectra(
     config: StftConfig, window: Floats, samples: Floats, max_frames: int | None = None
 ) -> npt.NDArray[np.complex64]:
-    """Compute the complex spectrum of each whole frame of ``samples`` (T,), and return (frames, n_fft // 2 + 1).
+    """Return the complex spectra (frames, n_fft // 2 + 1) of the whole frames of ``samples`` (T,).
 
     ``config`` and ``window`` (n_fft,) come from :func:`check_config`. ``config`` selects padding and normalization. If
     ``max_frames`` is not None, only the first ``max_frames`` frames are computed. Raise AudioError if the audio with
@@ -152,7 +156,7 @@ def compute_spectra(
     count = (len(samples) - config.n_fft) // config.hop_length + 1
     shape = count if max_frames is None else min(count, max_frames), config.n_fft
     samples = np.ascontiguousarray(samples)
-    frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
+    frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))  # In bytes.
     # Compute in double precision, because NumPy's real transforms of float32 take seven times as long.
     windowed = (frames * window).astype(np.float64, copy=False)
     return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)

@@ -39,18 +39,9 @@ from kaldi_standins.kaldi_native_io.values import (
 __version__ = "1.23.0"  # Version of kaldi_native_io whose names this package has.
 
 __all__ = [
-    "CompressionMethod",
-    "DoubleMatrix",
-    "DoubleVector",
-    "FloatMatrix",
-    "FloatVector",
-    "HtkHeader",
-    "MatrixShape",
-    "TableError",
-    "WaveData",
-    "WaveInfo",
-    "read_blob",
-]
+    "CompressionMethod", "DoubleMatrix", "DoubleVector", "FloatMatrix", "FloatVector", "HtkHeader", "MatrixShape",
+    "TableError", "WaveData", "WaveInfo", "read_blob",
+]  # fmt: skip
 __all__ += table_types.__all__
 
 
@@ -63,7 +54,7 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        TableError: the object cannot be opened or read, or the range is outside the blob.
+        TableError: the object cannot be opened or read, or the range is invalid or outside the blob.
 
     >>> import tempfile
     >>> from kaldi_standins.kaldi_native_io import BlobWriter, read_blob
@@ -74,11 +65,11 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
     b'byt'
     """
     with as_table_error():
-        name, bracket, part = rxfilename.removesuffix("]").rpartition("[")
+        name, bracket, range_text = rxfilename.removesuffix("]").rpartition("[")
         if not (bracket and rxfilename.endswith("]")):
             return _load(rxfilename, kind=_BlobCodec(), pipes=pipes, network=network)
         try:
-            first, last = (0, -1) if part == ":" else map(int, part.split(":"))
+            first, last = (0, -1) if range_text == ":" else map(int, range_text.split(":"))
         except ValueError:
             raise TableError(f"{rxfilename!r} ends in ']' but not in a range: write a range such as [0:9]") from None
         with _open_input(name, access=_Access(pipes, network)) as opened:

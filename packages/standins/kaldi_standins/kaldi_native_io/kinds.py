@@ -43,13 +43,13 @@ def to_pairs(values: Array) -> list[tuple[Any, ...]]:
 
 
 def split_htk_features(value: HtkFeatures) -> tuple[Array, HtkHeader]:
-    """Split HTK features into an array (frames, columns), float32, and a header."""
+    """Split HTK features into a float32 array (frames, columns) and a header."""
     frames, columns = value.features.shape
     return value.features, HtkHeader(frames, value.sample_period, 4 * columns, value.parameter_kind)
 
 
 def join_htk_features(value: tuple[Array, HtkHeader]) -> HtkFeatures:
-    """Combine an array (frames, columns) of float32 and a header into HTK features."""
+    """Combine a float32 array (frames, columns) and a header into HTK features. Raise FormatError for another array."""
     features, header = value
     return HtkFeatures(float_matrix(features), header.sample_period, header.sample_kind)
 
@@ -128,7 +128,7 @@ ROWS = (
 
 
 class CompressedMatrixWriter(TableWriter):
-    """Writes a table of compressed matrices. Each entry may have a different compression method."""
+    """Writes a table of compressed matrices. Assign a pair (matrix, method) to a key to select a compression method."""
 
     _kind = "compressed-matrix"
 
@@ -141,7 +141,8 @@ class CompressedMatrixWriter(TableWriter):
             method: a :class:`CompressionMethod`.
 
         Raises:
-            TableError: the writer is closed, or the entry cannot be written.
+            TableError: the writer is closed, the value is not a matrix, the method does not exist, or the entry cannot
+                be written.
         """
         with as_table_error(key):
             super().write(key, compress(value, int(method)))

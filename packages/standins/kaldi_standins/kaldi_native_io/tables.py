@@ -59,6 +59,10 @@ class SequentialTableReader(Table):
 
     Raises:
         TableError: the table cannot be opened, an object cannot be read, or there is no current entry.
+
+    >>> from kaldi_standins.kaldi_native_io import SequentialInt32VectorReader
+    >>> list(SequentialInt32VectorReader("ark:echo utt1 1 2 |"))
+    [('utt1', [1, 2])]
     """
 
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
@@ -91,7 +95,10 @@ class SequentialTableReader(Table):
 
     @property
     def value(self) -> Any:
-        """Value of the current entry, loaded at the first access. Raises TableError if it is missing or unreadable."""
+        """Value of the current entry, loaded at the first access.
+
+        Raises TableError if there is no current entry, or the value cannot be read.
+        """
         if not self._value:
             load = self._get_entry()[1]
             with as_table_error():
@@ -152,6 +159,10 @@ class RandomAccessTableReader(Table):
 
     Raises:
         TableError: the table cannot be opened, an object cannot be read, or a key is not in the table.
+
+    >>> from kaldi_standins.kaldi_native_io import RandomAccessInt32VectorReader
+    >>> RandomAccessInt32VectorReader("ark:echo utt1 1 2 |")["utt1"]
+    [1, 2]
     """
 
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
@@ -190,6 +201,11 @@ class TableWriter(Table):
 
     Raises:
         TableError: the table cannot be opened or written, or cannot hold a key or value.
+
+    >>> import tempfile
+    >>> from kaldi_standins.kaldi_native_io import Int32VectorWriter
+    >>> with Int32VectorWriter(f"ark:{tempfile.mkdtemp()}/ali.ark") as writer:
+    ...     writer["utt1"] = [1, 2]
     """
 
     def __init__(self, wspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
@@ -206,7 +222,7 @@ class TableWriter(Table):
         """Write an entry. ``value`` has the type that the docstring of the class names.
 
         Raises:
-            TableError: the writer is closed, or the entry cannot be written.
+            TableError: the writer is closed, ``value`` has a wrong type, or the entry cannot be written.
         """
         with as_table_error(key):
             writer = self._get_table(key)
@@ -215,11 +231,8 @@ class TableWriter(Table):
             except ArkError:
                 raise
             except (AttributeError, TypeError, ValueError) as error:
-                name = type(self).__name__
-                kind = type(value).__name__
-                raise FormatError(
-                    f"{name} cannot write this {kind}: convert the value, or use another writer"
-                ) from error
+                message = f"{type(self).__name__} cannot write this {type(value).__name__}"
+                raise FormatError(f"{message}: convert the value, or use another writer") from error
             writer.write(key, converted)
 
     def __setitem__(self, key: str, value: Any) -> None:

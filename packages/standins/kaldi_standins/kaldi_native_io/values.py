@@ -95,7 +95,7 @@ class _Array:
             pipes, network: False to refuse commands and URLs, respectively.
 
         Raises:
-            TableError: the file cannot be written.
+            TableError: the file cannot be opened or written.
         """
         with as_table_error():
             save(wxfilename, self._values, kind=self._codec, binary=binary, pipes=pipes, network=network)
@@ -124,6 +124,7 @@ class FloatMatrix(_Matrix):
     Args:
         array: the values (rows, columns). None for an empty matrix.
 
+    >>> from kaldi_standins.kaldi_native_io import FloatMatrix
     >>> FloatMatrix([[1.0, 2.0]]).numpy().tolist()
     [[1.0, 2.0]]
     """
@@ -147,6 +148,7 @@ class FloatVector(_Array):
     Args:
         array: the values (size,). None for an empty vector.
 
+    >>> from kaldi_standins.kaldi_native_io import FloatVector
     >>> FloatVector([1.0, 2.0]).numpy().tolist()
     [1.0, 2.0]
     """
@@ -190,6 +192,12 @@ class MatrixShape:
     Attributes:
         num_rows: number of rows.
         num_cols: number of columns.
+
+    >>> import tempfile
+    >>> from kaldi_standins.kaldi_native_io import FloatMatrix, MatrixShape
+    >>> FloatMatrix([[1.0, 2.0]]).write(path := tempfile.mkdtemp() + "/matrix", binary=True)
+    >>> MatrixShape.read(path)
+    MatrixShape(num_rows=1, num_cols=2)
     """
 
     num_rows: int = 0
@@ -227,6 +235,10 @@ class WaveData:
     Args:
         sample_freq: sampling rate in Hz.
         data: samples on Kaldi's scale (16-bit integers), of shape (channels, samples) or (samples,).
+
+    >>> from kaldi_standins.kaldi_native_io import WaveData
+    >>> WaveData(16000, [0.0] * 8000).duration
+    0.5
     """
 
     def __init__(self, sample_freq: float, data: npt.ArrayLike | FloatMatrix) -> None:
@@ -266,6 +278,12 @@ class WaveInfo:
     """Fields of the header of a wave file. Headers of audio from a pipe may lack the number of samples.
 
     ``header`` is the header that io_ark has read. None for a header of zeros.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> from kaldi_standins.kaldi_native_io import read_wave_info
+    >>> io_ark.save(path := tempfile.mkdtemp() + "/a.wav", io_ark.Wave(16000, np.zeros((1, 8000))))
+    >>> read_wave_info(path).duration
+    0.5
     """
 
     def __init__(self, header: _Header | None = None) -> None:
@@ -283,7 +301,7 @@ class WaveInfo:
 
     @property
     def sample_count(self) -> int:
-        """Number of samples per channel, or -1 if the header lacks it."""
+        """Number of samples per channel, or -1 if the header lacks the number."""
         count = self._header.sample_count
         return -1 if count is None else count
 

@@ -25,12 +25,7 @@ from kaldi_standins.kaldi_python_io.inst import (
 )
 
 __all__ = [
-    "AlignArchiveReader",
-    "AlignScriptReader",
-    "ArchiveReader",
-    "ArchiveWriter",
-    "Nnet3EgsReader",
-    "Reader",
+    "AlignArchiveReader", "AlignScriptReader", "ArchiveReader", "ArchiveWriter", "Nnet3EgsReader", "Reader",
     "ScriptReader",
-]
+]  # fmt: skip
 __version__ = "1.2.2"

@@ -27,17 +27,9 @@ from kaldi_standins.file_objects import get_stream_name, open_output_file, open_
 from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
 
 __all__ = [
-    "AlignArchiveReader",
-    "AlignScriptReader",
-    "ArchiveReader",
-    "ArchiveWriter",
-    "Nnet3EgsReader",
-    "Reader",
-    "ScriptReader",
-    "SequentialReader",
-    "Writer",
-    "parse_scps",
-]
+    "AlignArchiveReader", "AlignScriptReader", "ArchiveReader", "ArchiveWriter", "Nnet3EgsReader", "Reader",
+    "ScriptReader", "SequentialReader", "Writer", "parse_scps",
+]  # fmt: skip
 
 Name = str | PathLike[str]
 _INTEGERS = codec("int-vector")
@@ -100,6 +92,10 @@ class Reader:
     Attributes:
         index_dict: maps keys to the processed values of their lines.
         index_keys: keys in the order of the file.
+
+    >>> from kaldi_standins.kaldi_python_io import Reader
+    >>> Reader("echo utt1 2.5 |", value_processor=float)["utt1"]
+    2.5
     """
 
     def __init__(self, scp_path: Name, **kwargs: Any) -> None:
@@ -120,9 +116,9 @@ class Reader:
             yield key, self._load(key)
 
     def __getitem__(self, index: int | str) -> Any:
-        """Return the value of a key, or of the line with an index, counted from 0. Raise KeyError if there is no line.
+        """Return the value of a key, or of the line with a number, counted from 0.
 
-        Raise IndexError if ``index`` is neither a string nor an integer.
+        Raise KeyError if no line has the key or number, or IndexError if ``index`` is neither a string nor an integer.
         """
         if type(index) not in (int, str):
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
@@ -146,9 +142,13 @@ class ScriptReader(Reader):
 
     Raises:
         ArkError: the script file cannot be read or repeats a key, or an object cannot be read.
+
+    >>> from kaldi_standins.kaldi_python_io import ScriptReader
+    >>> ScriptReader("echo utt1 a.vec |").index_keys
+    ['utt1']
     """
 
-    _kind: Codec[Any] = _FLOATS
+    _codec: Codec[Any] = _FLOATS
 
     def __init__(self, ark_scp: Name, matrix: bool = True, *, pipes: bool = True, network: bool = True) -> None:
         access = Access(pipes, network)
@@ -156,7 +156,7 @@ class ScriptReader(Reader):
         script.check_unique()
         self.index_dict = {key: _split_offset(location) for key, location in script.iterate_lines()}
         self.index_keys = list(self.index_dict)
-        self._loader = Loader(self._kind, access)
+        self._loader = Loader(self._codec, access)
 
     def _load(self, key: str) -> Any:
         path, offset = self.index_dict[key]
@@ -172,7 +172,7 @@ def _split_offset(location: str) -> tuple[str, int | None]:
 class AlignScriptReader(ScriptReader):
     """Looks up the vectors of integers that a script file names, such as alignments: see :class:`ScriptReader`."""
 
-    _kind = _INTEGERS
+    _codec = _INTEGERS
 
 
 class SequentialReader:
@@ -185,9 +185,13 @@ class SequentialReader:
 
     Raises:
         ArkError: during iteration, if the archive cannot be opened, or an entry cannot be read.
+
+    >>> from kaldi_standins.kaldi_python_io import AlignArchiveReader
+    >>> [(key, alignment.tolist()) for key, alignment in AlignArchiveReader("echo utt1 2 2 4 |")]
+    [('utt1', [2, 2, 4])]
     """
 
-    _kind: Codec[Any]
+    _codec: Codec[Any]
 
     def __init__(self, ark_or_pipe: Name, matrix: bool = True, *, pipes: bool = True, network: bool = True) -> None:
         self.ark_or_pipe = ark_or_pipe
@@ -196,19 +200,19 @@ class SequentialReader:
     @repeat_errors
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         with open_source(self.ark_or_pipe, self._access, whole=True) as source:
-            yield from read_entries(source, self._kind)
+            yield from read_entries(source, self._codec)
 
 
 class ArchiveReader(SequentialReader):
     """Iterates over the float matrices and vectors of an archive: see :class:`SequentialReader`."""
 
-    _kind = _FLOATS
+    _codec = _FLOATS
 
 
 class AlignArchiveReader(SequentialReader):
     """Iterates over the vectors of integers of an archive, such as alignments: see :class:`SequentialReader`."""
 
-    _kind = _INTEGERS
+    _codec = _INTEGERS
 
 
 class Nnet3EgsReader(SequentialReader):
@@ -218,7 +222,7 @@ class Nnet3EgsReader(SequentialReader):
     tuples (n, t, x)) and ``matrix`` (an array, or for a sparse matrix a list of rows of pairs (column, (value,))).
     """
 
-    _kind = ExampleCodec()
+    _codec = ExampleCodec()
 
 
 class Writer:
@@ -234,7 +238,7 @@ class Writer:
         scp_file: text file object, or None.
 
     Raises:
-        ArkError: a file cannot be opened.
+        ArkError: a file cannot be opened, or the name of the archive has a line feed, which a script file cannot hold.
     """
 
     scp_file: Any
@@ -303,6 +307,11 @@ class ArchiveWriter(Writer):
 
     Raises:
         ArkError: a file cannot be opened or written, or cannot hold the key or value.
+
+    >>> import numpy as np, tempfile
+    >>> from kaldi_standins.kaldi_python_io import ArchiveWriter
+    >>> with ArchiveWriter(f"{tempfile.mkdtemp()}/means.ark") as writer:
+    ...     writer.write("utt1", np.ones(3))
     """
 
     def __init__(
@@ -326,10 +335,10 @@ class ArchiveWriter(Writer):
         Raises:
             ArkError: the key is empty or invalid, the value is not a vector or matrix, or a file cannot be written.
         """
-        start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
+        offset = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
         if not key:  # kaldi_io would write an object without a key.
             raise KeyFormatError("the key is empty: choose a key", file=f"{self.ark_path}")
         write = kaldi_io.write_vec_flt if np.ndim(obj) == 1 else kaldi_io.write_mat
         write(self.ark_file, obj, key)
         if self.scp_file is not None:
-            self.scp_file.write(f"{key}\t{os.path.abspath(self.ark_path)}:{start}\n")
+            self.scp_file.write(f"{key}\t{os.path.abspath(self.ark_path)}:{offset}\n")

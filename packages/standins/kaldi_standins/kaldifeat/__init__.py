@@ -43,32 +43,17 @@ from kaldi_standins.kaldifeat.whisper import WhisperMel, normalize
 __version__ = "1.25.5"  # Version of kaldifeat whose names this package has.
 
 __all__ = [
-    "Fbank",
-    "FbankOptions",
-    "FrameExtractionOptions",
-    "MelBanksOptions",
-    "Mfcc",
-    "MfccOptions",
-    "OfflineFeature",
-    "OnlineFbank",
-    "OnlineFeature",
-    "OnlineMfcc",
-    "OnlinePlp",
-    "Plp",
-    "PlpOptions",
-    "Spectrogram",
-    "SpectrogramOptions",
-    "WhisperFbank",
-    "WhisperFbankOptions",
-    "num_frames",
-]
+    "Fbank", "FbankOptions", "FrameExtractionOptions", "MelBanksOptions", "Mfcc", "MfccOptions", "OfflineFeature",
+    "OnlineFbank", "OnlineFeature", "OnlineMfcc", "OnlinePlp", "Plp", "PlpOptions", "Spectrogram",
+    "SpectrogramOptions", "WhisperFbank", "WhisperFbankOptions", "num_frames",
+]  # fmt: skip
 
 
 def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = True) -> int:
-    """Return the number of frames of ``num_samples`` samples.
+    """Return the number of frames that audio has.
 
     Args:
-        num_samples: number of samples received.
+        num_samples: number of samples that have been received.
         opts: options for cutting the samples into frames.
         flush: True if no more samples follow. False counts only frames that later samples cannot change.
 
@@ -161,7 +146,7 @@ class OfflineFeature(nn.Module):
             chunk_size: number of frames computed at once, to bound memory. None or 0 for all frames.
 
         Returns:
-            ``(frames, dim)`` on the device of the audio. For a list of audio, a list of such tensors.
+            Features ``(frames, dim)`` on the device of the audio. For a list of audio, a list of features.
 
         Raises:
             AudioError: ``waves`` is neither a tensor nor a list of tensors, or audio does not have the shape ``(T,)``.
@@ -182,7 +167,7 @@ class OfflineFeature(nn.Module):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _compute_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
-        """Compute the features of a list of audio: see :meth:`forward`."""
+        """Compute the features of each tensor of ``waves``. For the arguments and errors, see :meth:`forward`."""
         if not isinstance(waves, list | tuple) or not all(isinstance(wave, Tensor) for wave in waves):
             raise AudioError("expected a tensor or a list of tensors: convert arrays with torch.from_numpy")
         if chunk_size:
@@ -191,7 +176,7 @@ class OfflineFeature(nn.Module):
         return [self.finish(matrix).to(wave.device) for matrix, wave in zip(features, waves, strict=True)]
 
     def finish(self, features: Tensor) -> Tensor:
-        """Return the result of the last step, which needs all frames (frames, dim). The base class does nothing."""
+        """Apply the last step, which needs all frames, to ``features`` (frames, dim). The base class has none."""
         return features
 
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
@@ -209,7 +194,7 @@ class OfflineFeature(nn.Module):
             chunk_size: number of frames computed at once. None or 0 for all frames.
 
         Returns:
-            ``(frames, dim)`` on the device of ``x``.
+            Features ``(frames, dim)`` on the device of ``x``.
 
         Raises:
             AudioError: ``x`` is not a matrix, or its frames do not have the frame length of the options.
@@ -325,7 +310,7 @@ class OnlineFeature:
         return self._discarded_count + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz. Ignore an empty chunk.
+        """Add the next chunk of audio, samples ``(T,)`` at ``sampling_rate`` in Hz. Ignore an empty chunk.
 
         Raises:
             AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
@@ -348,13 +333,13 @@ class OnlineFeature:
         self._is_finished = True
 
     def _take_chunk(self, chunk: Tensor, *, final: bool) -> None:
-        """Store the frames that a chunk, or the end (``final``), completes. Keep at most ``max_feature_vectors``."""
+        """Store the frames that a chunk (T,), or the end (``final``), completes. Discard the oldest excess frames."""
         new_frames = self._stream(chunk.to(self.opts.device), final=final)
         assert not isinstance(new_frames, tuple)  # A chunk without the axis of slots gives a tensor.
         self._frames += new_frames.unsqueeze(1).unbind()
-        limit = self._feature.options.max_feature_vectors
-        if 0 <= limit < len(self._frames):
-            excess = len(self._frames) - limit
+        max_frames = self._feature.options.max_feature_vectors  # -1 for no limit.
+        if 0 <= max_frames < len(self._frames):
+            excess = len(self._frames) - max_frames
             self._discarded_count += excess
             del self._frames[:excess]
 
@@ -366,7 +351,7 @@ class OnlineFeature:
         """Return a frame ``(1, dim)`` by its number, counted from 0.
 
         Raises:
-            OptionError: the frame is not ready yet, or was discarded.
+            OptionError: the frame does not exist, is not ready yet, or was discarded.
         """
         if not self._discarded_count <= frame < self.num_frames_ready:
             first, last = self._discarded_count, self.num_frames_ready - 1

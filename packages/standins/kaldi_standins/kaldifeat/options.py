@@ -20,13 +20,13 @@ ENERGY = ("use_energy", "energy_floor", "raw_energy")
 
 
 def _make_feature_options(
-    name: str, our_type: type[Any], *names: str, base: type = FeatureOptions, groups: int = 2
+    name: str, our_type: type[Any], *names: str, base: type = FeatureOptions, group_count: int = 2
 ) -> Any:
     """Create the options class of the feature ``name``.
 
-    The class has the last ``groups`` groups of ``_GROUPS``, the options ``names`` of ``our_type``, and the device.
+    The class has the last ``group_count`` groups of ``_GROUPS``, the options ``names`` of ``our_type``, and the device.
     """
-    fields = [*_GROUPS[-groups:], *make_fields(our_type, *names), _DEVICE]
+    fields = [*_GROUPS[-group_count:], *make_fields(our_type, *names), _DEVICE]
     return make_options_class(
         f"{name}Options", base, f"Options of :class:`~kaldi_standins.kaldifeat.{name}`.", our_type, *fields
     )
@@ -69,8 +69,8 @@ PlpOptions = _make_feature_options(
     *("lpc_order", "num_ceps", *ENERGY, "compress_factor", "cepstral_lifter", "cepstral_scale", "htk_compat"),
 )
 SpectrogramOptions = _make_feature_options(
-    "Spectrogram", ours.SpectrogramOptions, *ENERGY[1:], "return_raw_fft", groups=1
+    "Spectrogram", ours.SpectrogramOptions, *ENERGY[1:], "return_raw_fft", group_count=1
 )
 WhisperFbankOptions = _make_feature_options(
-    "WhisperFbank", WhisperMelOptions, "num_mels", base=WhisperOptions, groups=1
+    "WhisperFbank", WhisperMelOptions, "num_mels", base=WhisperOptions, group_count=1
 )

@@ -51,7 +51,7 @@ class WhisperMel(SpectralFeature):
 
 
 def normalize(features: Tensor) -> Tensor:
-    """Floor logarithms (frames, num_mels) at their maximum minus 8, and scale them to about -1 to 1, as in Whisper."""
+    """Floor logarithms (frames, num_mels) at their maximum minus 8, and return them on Whisper's scale, (x + 4) / 4."""
     if features.numel() == 0:
         return features
     return (torch.maximum(features, features.max() - 8.0) + 4.0) / 4.0

@@ -36,14 +36,14 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
             swapper.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
             swapper.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
-        swapper.copy_bytes(3)
-        count = 1
-        for _ in range(2 if token[1:] == b"M" else 1):
+        swapper.copy_bytes(3)  # The token and a space.
+        count = swapper.swap_sized_integer()
+        if token[1:] == b"M":  # A matrix has a number of rows and a number of columns.
             count *= swapper.swap_sized_integer()
         swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", count)
     else:  # The object is a vector of integers.
         for _ in range(swapper.swap_sized_integer()):
-            swapper.swap_sized_integer(negative=True)
+            swapper.swap_sized_integer(may_be_negative=True)
     return bytearray().join(swapper.chunks)
 
 
@@ -66,15 +66,15 @@ class _Swapper:
         first_values: list[Any] = values[:2].tolist()
         return first_values
 
-    def swap_sized_integer(self, negative: bool = False) -> int:
+    def swap_sized_integer(self, may_be_negative: bool = False) -> int:
         """Read the byte 4 and an int32, append them with the integer swapped, and return the integer.
 
-        Raise ArkError if the byte is missing, or if the integer is negative and ``negative`` is False.
+        Raise ArkError if the byte is missing, or if the integer is negative and ``may_be_negative`` is False.
         """
         if self._source.peek(1) != b"\x04":
             self._source.fail("expected a 4-byte integer: only matrices and vectors have a big-endian form")
         self.copy_bytes(1)
         value: int = self.swap_numbers("i4", 1)[0]
-        if value < 0 and not negative:
+        if value < 0 and not may_be_negative:
             self._source.fail(f"invalid size: {value}")
         return value

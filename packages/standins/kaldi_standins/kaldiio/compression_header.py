@@ -88,7 +88,9 @@ class GlobalHeader:
 
 @dataclass
 class PerColHeader:
-    """The four percentiles of each column of a matrix in the format "CM": arrays of shape (columns, 1).
+    """The percentiles 0, 25, 75 and 100 of each column of a matrix in the format "CM": arrays of shape (columns, 1).
+
+    ``endian`` is the byte order in files, "<" or ">", and ``size`` is the number of bytes in a file.
 
     >>> import numpy as np
     >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader, kSpeechFeature

@@ -21,14 +21,14 @@ from io_ark.streams.source import Source
 from kaldi_standins.kaldiio.plain_pickle import read_pickle, write_pickle
 from kaldi_standins.kaldiio.wavio import decode_audio
 
-Reader = Callable[..., Any]
+Reader = Callable[..., Any]  # Takes a source, and as keywords the arguments of soundfile.read.
 Writer = Callable[[Sink, Any], None]
 
 _MAX_SIZE_BYTES = 8  # Largest length, in bytes, of the size that follows a tag.
 
 
 def find_extended_reader(head: bytes) -> Reader | None:
-    """Return the reader of an object that starts with ``head`` (at least six bytes), or None for Kaldi's formats."""
+    """Return the reader of an object whose first six bytes are ``head``, or None for any object without a reader."""
     if head[:4] == b"fLaC":
         return _read_flac
     for tag, reader in _READERS.items():
@@ -36,7 +36,8 @@ def find_extended_reader(head: bytes) -> Reader | None:
             next_byte = head[len(tag)]
             # A pickle starts with the byte 0x80, and other data with the width of its size. Neither is a letter, so a
             # word such as "AUDIO" in a text archive is not mistaken for a tag.
-            if next_byte == 0x80 if tag == b"PKL" else 0 < next_byte <= _MAX_SIZE_BYTES:
+            is_tag = next_byte == 0x80 if tag == b"PKL" else 0 < next_byte <= _MAX_SIZE_BYTES
+            if is_tag:
                 return reader
     return None
 
@@ -92,7 +93,10 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write the tag AUDIO, the size, and an audio file with the samples and rate of ``value``, a pair in any order."""
+    """Write the tag AUDIO, the size, and an audio file. ``value`` is a pair of a rate and samples in any order.
+
+    Raise FormatError if soundfile is not installed, or the value is not such a pair, or cannot be encoded.
+    """
     try:
         import soundfile
     except ImportError:
@@ -112,7 +116,7 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write the tag NPY, the size, and the NumPy file into which ``numpy.save`` encodes a value."""
+    """Write the tag NPY, the size, and a NumPy file with a value. Raise FormatError if NumPy refuses the value."""
     data = io.BytesIO()
     try:
         np.save(data, value, **({"allow_pickle": False} | dict(options)))

@@ -26,7 +26,7 @@ class WriteHelper:
     Derived classes may write entries themselves, using kaldiio's attributes.
 
     Args:
-        wspecifier: the table.
+        wspecifier: name of the table, such as ``ark,scp:a.ark,a.scp``.
         compression_method: compression method of matrices, from 1 to 7. None for no compression.
         write_function: "soundfile", "numpy" or "pickle": see :func:`~kaldi_standins.kaldiio.matio.save_ark`.
         pipes, network: False to refuse commands and URLs, respectively.
@@ -38,7 +38,7 @@ class WriteHelper:
         closed: True after :meth:`close`.
 
     Raises:
-        ArkError: the table cannot be opened, or a key or value cannot be written.
+        ArkError: the table cannot be opened, an argument is invalid, or a key or value cannot be written.
 
     >>> import tempfile, numpy as np
     >>> from kaldi_standins.kaldiio import WriteHelper
@@ -68,7 +68,7 @@ class WriteHelper:
 
     @cached_property
     def fscp(self) -> Any:
-        """The script file, as a text file. None if the specifier names no script file."""
+        """The script file, as a text file, or None if the specifier names none. Raise ArkError where ``fark`` does."""
         script = self._writer.get_outputs()[1]
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
@@ -104,7 +104,8 @@ class ReadHelper:
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the table cannot be opened, or an entry cannot be read.
+        ArkError: the table cannot be opened or is not a script file, although ``segments`` is given, or an entry cannot
+            be read.
 
     >>> from kaldi_standins.kaldiio import ReadHelper
     >>> [(key, array.tolist()) for key, array in ReadHelper("ark:echo utt1 1 2 3 |")]

@@ -15,7 +15,6 @@ from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
 from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
-from io_ark.streams.output import Output
 from io_ark.tables import repeat_errors
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
@@ -69,7 +68,7 @@ def load_mat(
 ) -> Any:
     """Load the object at a location such as ``feats.ark:123[0:9]``: an array, or audio ``(rate, samples)``.
 
-    A range selects rows and columns, or samples, and includes both ends. kaldiio's ranges may have a step: ``[0:9:2]``.
+    A range selects rows and columns, or samples. It includes both ends, and may have a step as in kaldiio: ``[0:9:2]``.
 
     Args:
         ark_name: an rxfilename.
@@ -78,7 +77,7 @@ def load_mat(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the object cannot be opened or read.
+        ArkError: the object cannot be opened or read, or ``endian`` is invalid.
 
     >>> from kaldi_standins import kaldiio
     >>> kaldiio.load_mat("echo 1 2 3 |").tolist()
@@ -104,7 +103,7 @@ def load_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: during iteration, if the archive cannot be opened, or an entry cannot be read.
+        ArkError: during iteration, if the archive cannot be opened, an entry cannot be read, or ``endian`` is invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldiio
@@ -137,7 +136,8 @@ def load_scp(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file cannot be opened, or is not a script file.
+        ArkError: a file cannot be opened or is invalid, or ``endian`` is invalid. On lookup, the key or segment is
+            unknown, or its object cannot be read.
 
     >>> import io
     >>> from kaldi_standins import kaldiio
@@ -165,10 +165,11 @@ def load_scp_sequential(
     pipes: bool = True,
     network: bool = True,
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of a script file, or the segments, in order. For the arguments, see :func:`load_scp`.
+    """Iterate over the keys and objects of a script file, or over segments. For the arguments, see :func:`load_scp`.
 
     Raises:
-        ArkError: during iteration, if the file cannot be opened or is not a script file, or an object cannot be read.
+        ArkError: during iteration, if the file cannot be opened or is not a script file, an object cannot be read, or
+            ``endian`` is invalid.
 
     >>> import io
     >>> from kaldi_standins import kaldiio
@@ -234,8 +235,8 @@ def save_ark(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: a key or value cannot be written, a file cannot be opened or written, or ``scp`` is given, but
-            ``ark`` is a stream without positions.
+        ArkError: a key or value cannot be written, a file cannot be opened or written, an argument is invalid, or
+            ``scp`` is given, but ``ark`` is a stream without positions.
 
     >>> import io
     >>> import numpy as np
@@ -265,12 +266,12 @@ def save_ark(
                 codec.write(chunks, value, binary=not text)
             except ArkError as error:
                 raise name_key(error, key) from error.__cause__
-            name = encode_key(key) + b" "
+            encoded_key = encode_key(key) + b" "
             with archive.entry, script_entry:
-                offset = archive.start + archive.tell() + len(name)
-                archive.write_all((name, *chunks))
+                offset = archive.start + archive.tell() + len(encoded_key)
+                archive.write_all((encoded_key, *chunks))
                 if script is not None:
-                    script.write(name + encode_key(f"{archive.name}:{offset}\n"))
+                    script.write(encoded_key + encode_key(f"{archive.name}:{offset}\n"))
         # The archive and the script file are flushed before they are closed. If one flush fails, both are discarded.
         with archive.entry, script_entry:
             archive.flush()
@@ -287,7 +288,7 @@ def save_mat(
     pipes: bool = True,
     network: bool = True,
 ) -> int:
-    """Write one object to a file in binary, and return the number of bytes written.
+    """Write one object in binary to a file, and return the number of bytes written.
 
     Args:
         fname: name of the file, or an open binary file.
@@ -297,7 +298,7 @@ def save_mat(
         pipes, network: False to refuse commands and URLs, respectively.
 
     Raises:
-        ArkError: the file cannot be opened or written, or the value cannot be written.
+        ArkError: the file cannot be opened or written, the value cannot be written, or an argument is invalid.
 
     >>> import io
     >>> import numpy as np
@@ -308,16 +309,11 @@ def save_mat(
     """
     codec = KaldiioCodec(compression_method, endian=endian)
     with open_sink(fname, Access(pipes, network)) as output:
-        return _save_object(codec, output, array, binary=True)
-
-
-def _save_object(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
-    """Write an object and return the number of bytes written. If the value is refused, nothing is written."""
-    chunks = CollectedChunks()
-    codec.write(chunks, array, binary=binary)
-    with output.entry:
-        output.write_all(chunks)
-    return output.tell()
+        chunks = CollectedChunks()  # If the codec refuses the value, nothing is written.
+        codec.write(chunks, array, binary=True)
+        with output.entry:
+            output.write_all(chunks)
+        return output.tell()
 
 
 def _has_position(stream: Any) -> bool:
@@ -332,13 +328,13 @@ def _has_position(stream: Any) -> bool:
 def read_kaldi(
     fd: Any, endian: str = "<", audio_loader: str = "soundfile", load_kwargs: Mapping[str, Any] | None = None
 ) -> Any:
-    """Read the object at the current position of an open binary file.
+    """Read the object at the current position of an open binary file: an array, or audio ``(rate, samples)``.
 
     Args:
         fd: the file.
         endian: byte order, "<" or ">".
         audio_loader: must be "soundfile".
-        load_kwargs: arguments of ``soundfile.read`` for audio that soundfile wrote. Other objects ignore them.
+        load_kwargs: arguments of ``soundfile.read`` for audio that soundfile wrote. Ignored for other objects.
 
     Raises:
         ArkError: the bytes are not an object, or an argument is invalid.
@@ -360,7 +356,7 @@ def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False)
     With ``return_size``, return a pair of the object and the number of bytes that were read.
 
     Raises:
-        ArkError: the bytes are not an object.
+        ArkError: the bytes are not an object, or ``endian`` is invalid.
 
     >>> import io
     >>> from kaldi_standins.kaldiio import matio
@@ -393,7 +389,7 @@ def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
 
 
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
-    """Write one object in binary to an open file, as :func:`save_mat` does, and return the number of bytes written.
+    """Write one object to an open binary file, and return the number of bytes written: see :func:`save_mat`.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import matio
@@ -412,7 +408,7 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
         digit: format of a number, as in ``format(number, digit)``.
 
     Raises:
-        FormatError: the array is not a vector or matrix of numbers.
+        ArkError: the array is not a vector or matrix of numbers, or the file cannot be written.
 
     >>> import io, numpy as np
     >>> from kaldi_standins.kaldiio import matio
@@ -431,15 +427,16 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
 class SegmentsExtractor(Mapping[str, Any]):
     """Mapping from segments to audio ``(rate, samples)``, which is cut as in kaldiio.
 
-    A segment has any length, and all channels of its recording, unless a fifth field of the segments file selects one.
-    Times are rounded down to samples, and ends beyond the recording are truncated.
+    A segment has all channels of its recording, unless a fifth field of the segments file selects one channel. Times
+    are rounded down to samples, and ends beyond the recording are truncated. Segments may have any length.
 
     Args:
-        fname, separator, pipes, network: script file of the recordings (see :func:`load_scp`).
-        segments: name of the segments file.
+        fname: name of the script file that lists the recordings, or an open file.
+        segments: name of the segments file. None raises an error.
+        separator, pipes, network: see :func:`load_scp`.
 
     Raises:
-        ArkError: a file cannot be opened or read. At an access, the segment is unknown, or its recording is missing, is
+        ArkError: a file cannot be opened or read. On lookup, the segment is unknown, or its recording is missing, is
             not audio, lacks the channel, or ends before the segment.
 
     >>> import io, numpy as np, tempfile
@@ -465,17 +462,18 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise SpecifierError("the argument segments is missing: pass the name of a segments file")
         self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
         self._recordings = load_scp(fname, separator=separator, pipes=pipes, network=network)
-        # The last recording is kept, because the segments of a recording usually follow each other.
-        self._last: tuple[str, Any] | None = None
+        # The latest recording is cached, because the segments of a recording usually follow each other.
+        self._cached_name: str | None = None
+        self._cached_recording: Any = None
 
     def __getitem__(self, key: str) -> Any:
         segment = self._segments[key]
-        if self._last is None or self._last[0] != segment.recording:
-            self._last = segment.recording, self._recordings[segment.recording]
-        _, recording = self._last
-        if not is_audio(recording):
+        if self._cached_name != segment.recording:
+            self._cached_recording = self._recordings[segment.recording]
+            self._cached_name = segment.recording
+        if not is_audio(self._cached_recording):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
-        rate, samples = recording
+        rate, samples = self._cached_recording
         if segment.channel is not None:  # In contrast to kaldiio, a fifth field selects a channel.
             samples = _select_channel(samples, segment, key)
         if segment.start * rate >= len(samples):
@@ -493,11 +491,11 @@ class SegmentsExtractor(Mapping[str, Any]):
         return len(self._segments)
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_last": None}
+        return self.__dict__ | {"_cached_name": None, "_cached_recording": None}
 
 
 def _select_channel(samples: Any, segment: Any, key: str) -> Any:
-    """Return the channel (T,) of a segment. ``samples`` of the recording have the shape (T,) or (T, channels).
+    """Return the channel (T,) that ``segment`` selects from the ``samples`` (T,) or (T, channels) of its recording.
 
     Raise RangeError, which names the ``key`` of the segment, if the recording lacks the channel.
     """
@@ -512,7 +510,7 @@ def _select_channel(samples: Any, segment: Any, key: str) -> Any:
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
-    """Encode the nonnegative integer ``n``, which must fit, as ``length`` bytes in the byte order ``endianess``.
+    """Encode the nonnegative integer ``n`` as ``length`` bytes. Raise OverflowError if ``n`` does not fit.
 
     >>> from kaldi_standins.kaldiio import matio
     >>> matio.to_bytes(258, 4)
@@ -569,8 +567,8 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
     name = get_stream_name(fname)
     text = data.decode("utf-8", "surrogateescape").removesuffix("\n")
     for line_number, line in enumerate(text.split("\n") if text else (), 1):
-        key, mark, location = line.partition(separator)
-        if not mark:
+        key, matched_separator, location = line.partition(separator)
+        if not matched_separator:
             raise FormatError(
                 f"line {line_number} has no {separator!r} after its key: correct the line, or pass another separator",
                 file=name,
@@ -590,8 +588,8 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
 
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
-    """Split a location into the file, the offset and the slices of its range. None stands for a missing part."""
-    # A command to write may end like a range or an offset. A command to read ends in |, so it needs no test.
+    """Split a location into the file, the offset in bytes and the slices of its range. A missing part is None."""
+    # A command to write, such as "| cat >a:1", may end like an offset or a range. A command to read ends in "|".
     if ark_name.lstrip()[:1] == "|":
         return ark_name, None, None
     slices = None

@@ -90,7 +90,7 @@ def _make_array_from_bytes(data: bytes, dtype: Any, shape: Any, order: str) -> n
 
 
 def _make_dtype(name: str, *_: Any) -> _Unfinished:
-    """Return the dtype ``name``, whose byte order may be set later. Raise FormatError for Python objects and fields."""
+    """Return the dtype ``name``, whose byte order may be set later. Raise FormatError if it has objects or fields."""
     dtype = np.dtype(name)
     if dtype.hasobject or dtype.names:
         raise FormatError(f"a pickle has an array of Python objects or a structured array (dtype {name!r}): save "
@@ -165,12 +165,15 @@ class _Reader:
         return value
 
     def _charge_sizes(self, values: Any) -> Any:
-        """Add the lengths of ``values`` that will be copied or hashed to the total, and return ``values``.
+        """Add the sizes of ``values``, which will be copied or hashed, to the total size, and return ``values``.
 
         Raise FormatError if the total is too large for the bytes read, as in a pickle that would fill the memory.
         """
         for value in values:
-            self._charged_size += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
+            if hasattr(value, "__len__"):
+                self._charged_size += len(value)
+            elif isinstance(value, int):  # Python's integers have any size.
+                self._charged_size += value.bit_length() // 8
         # Arrays charge their data once, or in protocol 2 twice, as text and as bytes. The limit leaves a margin.
         if self._charged_size > 4 * (self._source.tell() - self._start) + 1000:
             raise FormatError(
@@ -179,9 +182,9 @@ class _Reader:
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
-        """Return ``values``, the keys of a dictionary or members of a set, after charging their sizes.
+        """Return ``values``, the keys of a dictionary or members of a set, after adding their sizes to the total size.
 
-        Strings and bytes are not charged, because Python stores their hashes. Raise FormatError for nested tuples or
+        Strings and bytes are left out, because Python stores their hashes. Raise FormatError for nested tuples or
         frozensets, because hashing a deeply nested value would overflow the stack of the interpreter.
         """
         for value in values:
@@ -308,8 +311,8 @@ class _Reader:
 
 def _find_function(module: Any, name: Any) -> Callable[..., Any]:
     """Return the function that replaces ``module.name`` of a pickle, or raise FormatError if there is none."""
-    if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
-        return function
+    if module in _NUMPY and name in _FUNCTIONS:
+        return _FUNCTIONS[name]
     if (module, name) == ("_codecs", "encode"):
         return _encode_latin1
     if name == "complex" and module in ("builtins", "__builtin__"):

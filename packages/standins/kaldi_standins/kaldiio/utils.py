@@ -99,8 +99,8 @@ def seekable(f: Any) -> bool:
 def parse_specifier(specifier: str) -> dict[str, Any]:
     """Parse an rspecifier or wspecifier to a dictionary.
 
-    ``ark`` and ``scp`` map to the name of the archive or script file, or to None without one. The options ``t``, ``o``,
-    ``p``, ``f``, ``s`` and ``cs`` map to True if they are present, and otherwise to False.
+    ``ark`` and ``scp`` map to the name of the archive or script file, or to None if the specifier names no such file.
+    The options ``t``, ``o``, ``p``, ``f``, ``s`` and ``cs`` map to True if they are present, and otherwise to False.
 
     Raises:
         SpecifierError: the string is not a specifier.
@@ -143,7 +143,7 @@ class LazyLoader(MutableMapping[str, Any]):
             :class:`Script` is copied before the first change. None starts with an empty mapping.
 
     Raises:
-        MissingKeyError: the key of an access or a deletion is not in the mapping.
+        MissingKeyError: on lookup or deletion, the key is not in the mapping.
 
     >>> from kaldi_standins.kaldiio.utils import LazyLoader
     >>> table = LazyLoader(str.upper)
@@ -160,28 +160,28 @@ class LazyLoader(MutableMapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         try:
             location = self._locations[key]
-        except MissingKeyError:
+        except MissingKeyError:  # A Script raises this error, which names the file.
             raise
         except KeyError:
             raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
         return self._loader(key, location) if self._takes_key else self._loader(location)
 
     def __setitem__(self, key: str, location: str) -> None:
-        self._copy_locations()[key] = location
+        self._get_mutable_locations()[key] = location
 
     def __delitem__(self, key: str) -> None:
         try:
-            del self._copy_locations()[key]
+            del self._get_mutable_locations()[key]
         except KeyError:
             raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
 
     @property
     def _dict(self) -> dict[str, str]:
         """Locations by key, which the caller may change. Public recipes use this private name."""
-        return self._copy_locations()
+        return self._get_mutable_locations()
 
-    def _copy_locations(self) -> dict[str, str]:
-        """Return the locations as a dictionary that can be changed. Copy a :class:`Script` at the first call."""
+    def _get_mutable_locations(self) -> dict[str, str]:
+        """Return the dictionary of locations, which can be changed. Copy a :class:`Script` at the first call."""
         if not isinstance(self._locations, dict):
             self._locations = dict(self._locations.items())
         return self._locations

@@ -82,7 +82,7 @@ class KaldiioCodec(AnyCodec):
     def _read_text(self, source: Source) -> Any:
         """Read an object in text. A vector or line of numbers becomes an int32 array if all are whole, else float32.
 
-        All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
+        Any other object has the type that :class:`~io_ark.codecs.AnyCodec` detects. Raise FormatError at the end.
         """
         if (source.tell() == 0 and not _peek_until(source, b"\n").strip()) or not source.peek(1):
             source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.
@@ -108,7 +108,10 @@ class KaldiioCodec(AnyCodec):
         return super().read_part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        """Write a value by ``write_function``, or else audio as a WAV file and other values in Kaldi's format."""
+        """Write a value by ``write_function``, or else audio as a WAV file and other values in Kaldi's format.
+
+        Arrays in text have kaldiio's digits, and binary objects have the byte order of the codec.
+        """
         if self._writer is not None:
             self._writer(sink, value)
         elif (audio := _unpack_audio(value)) is not None:
@@ -211,12 +214,13 @@ def parse_slices(range_text: str) -> tuple[slice, ...] | None:
             slices.append(slice(None))
             continue
         try:
-            begin, *end_and_step = map(int, interval.split(":"))
+            first, *last_and_step = map(int, interval.split(":"))
         except ValueError:
             return None
-        if len(end_and_step) > 2:
+        if len(last_and_step) > 2:
             return None
-        slices.append(slice(begin, (end_and_step[0] if end_and_step else begin) + 1, *end_and_step[1:]))
+        last = last_and_step[0] if last_and_step else first
+        slices.append(slice(first, last + 1, *last_and_step[1:]))
     return tuple(slices)
 
 

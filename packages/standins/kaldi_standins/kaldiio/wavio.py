@@ -36,7 +36,7 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 
     Args:
         fd: name of the file, a command, or an open binary file.
-        return_size: also return the size of a wave file of these samples with a header of 44 bytes, as kaldiio does.
+        return_size: True to return also the size of a wave file of these samples with a header of 44 bytes.
 
     Returns:
         ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)`` in the type that
@@ -67,7 +67,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
     Args:
         fd: name of a file, a command, or an open file.
         rate: sampling rate in Hz.
-        array: (samples,) or (samples, channels).
+        array: samples (T,) or (T, channels).
 
     Raises:
         ArkError: the file cannot be opened or written, or the samples have another type or shape, or do not fit into a
@@ -100,7 +100,8 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
         )
     channels = samples.shape[1] if samples.ndim == 2 else 1
     frame_bytes = channels * samples.itemsize
-    # The header has 16 bits for a frame, and 32 bits for bytes per second and for the size, which counts 36 bytes more.
+    # The header has 16 bits for the bytes per frame, and 32 bits for the bytes per second and for the size, which
+    # includes 36 bytes of the header.
     if not 0 < frame_bytes < 2**16 or not 0 < rate * frame_bytes < 2**32 or samples.nbytes >= 2**32 - 36:
         size = f"{len(samples)} samples of {channels} channel{'s' * (channels != 1)} at {rate} Hz"
         raise FormatError(f"{size} do not fit into a wave file: correct the channels or the rate, or split the audio")
@@ -111,7 +112,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the rate and samples of the wave file at the current position.
+    """Read the rate in Hz and the samples (T,) or (T, channels) of the wave file at the current position.
 
     Linear samples of up to 8 bits become uint8, and of up to 16 bits int16. soundfile decodes all others to float64.
 
@@ -130,9 +131,10 @@ def read_audio(source: Source) -> Audio:
 
 def _detect_format(source: Source) -> tuple[int, int]:
     """Return the format tag and bits per sample of the next wave file, or of 16-bit PCM if its header is invalid."""
-    start = source.peek(_FORMAT_FIRST.size)
-    if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
-        format_tag, bits = _FORMAT_FIRST.unpack(start)
+    first_bytes = source.peek(_FORMAT_FIRST.size)
+    is_complete = len(first_bytes) == _FORMAT_FIRST.size
+    if is_complete and first_bytes[:4] == b"RIFF" and first_bytes[8:16] == b"WAVEfmt ":
+        format_tag, bits = _FORMAT_FIRST.unpack(first_bytes)
         if format_tag != _EXTENSIBLE:
             return format_tag, bits
     head = BytesSource(source.peek(_HEADER_BYTES))
@@ -148,10 +150,11 @@ def _detect_format(source: Source) -> tuple[int, int]:
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
-    """Read the rate and the linear samples of type ``dtype`` as kaldiio does, without checking the header's byte rate.
+    """Read the rate in Hz and the linear samples (T,) or (T, channels) of type ``dtype``, as kaldiio does.
 
-    Only the samples that a truncated file contains are returned. If the size of the data chunk is unknown, samples
-    extend to the end of the file. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
+    The byte rate of the header is not checked. Only the samples that a truncated file contains are returned. If the
+    size of the data chunk is unknown, samples extend to the end of the file. A size of 0 counts as unknown only if the
+    size in the RIFF header is also unknown.
     """
     chunks = Chunks(source)
     size = chunks.enter_chunk(b"fmt ")
@@ -172,7 +175,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
-    """Decode an audio file of any format with soundfile to its rate and samples, by default float64 from -1 to 1.
+    """Decode an audio file with soundfile to its rate in Hz and samples, by default float64 from -1 to 1.
 
     Args:
         data: bytes of the file.

@@ -44,6 +44,9 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
     Args:
         config: a configuration of this module or of lhotse. None for the defaults.
+
+    Raises:
+        OptionError: Kaldi refuses a value, or lacks an option.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -94,7 +97,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             ``(B,)``. Frames beyond these numbers are padding.
 
         Raises:
-            AudioError: the samples have a wrong shape or type, or ``lengths`` does not match them.
+            AudioError: the samples have a wrong shape or type, or ``lengths`` does not match the samples.
         """
         return self.feature(samples, lengths)
 
@@ -128,7 +131,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             lengths: number of valid samples in each row of ``(B, T)``, shape ``(B,)``. None if all samples are valid.
 
         Returns:
-            ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of ``(frames, dim)``.
+            Features ``(B, frames, dim)`` if all utterances have equally many frames, else a list of ``(frames, dim)``.
             For a single utterance, one array ``(frames, dim)``, in a list if ``samples`` is a list. The result has
             NumPy arrays if all samples are NumPy arrays or ``lengths`` is passed, else tensors.
 
@@ -309,7 +312,7 @@ class LogSpectrogram(Spectrogram):
     config_type = LogSpectrogramConfig
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
-        """Return the natural logarithms of a spectrum (..., frames, dim)."""
+        """Return the natural logarithms of a spectrum (..., frames, dim), to which 1e-15 is added."""
         return (spectrum + 1e-15).log()  # As in lhotse, the small number prevents infinite logarithms.
 
 
@@ -330,7 +333,7 @@ class WhisperFbank(LogEnergies, Extractor):
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
         """Compute features like :meth:`Extractor.compute`, but normalize each utterance as Whisper does.
 
-        If an utterance has fewer frames than lhotse expects for its duration, frames of zeros are added at its end.
+        If an utterance has fewer frames than lhotse expects for its duration, frames of zeros follow its frames.
         """
         if lengths is not None:
             rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]

@@ -65,17 +65,17 @@ def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[
     ]
 
 
-def _make_kaldi_fields(*names: str, energy: bool = True, **mel_defaults: Any) -> list[Field]:
+def _make_kaldi_fields(*names: str, use_energy: bool = True, **mel_defaults: Any) -> list[Field]:
     """Return fields with Kaldi's defaults, except for dithering and ``snip_edges``.
 
-    ``names`` are further options of fbank. If there are any, fields for mel bins are included, whose defaults are
-    replaced by ``mel_defaults``. ``energy`` is the default of ``use_energy``.
+    ``names`` are further options of fbank. If there are any, the result includes the fields for mel bins, in which
+    ``mel_defaults`` replace Kaldi's defaults. The argument ``use_energy`` is the default of the option.
     """
     # The samples of lhotse are between -1 and 1. Kaldi's samples have the scale of 16-bit integers.
     scale = _make_fields(ours.FbankOptions, "blackman_coeff", "waveform_scale", waveform_scale=32768.0)
     options = _make_fields(ours.FbankOptions, *names, allow_empty_bins=True)
     return [
-        *_make_frame_fields(energy_floor=0.0, use_energy=energy),
+        *_make_frame_fields(energy_floor=0.0, use_energy=use_energy),
         *(_make_mel_fields(high_freq=0.0, **mel_defaults) if names else []),
         *scale,
         *options,
@@ -104,7 +104,7 @@ KaldiFbankConfig = _make_config(
     "KaldiFbank",
     Config,
     ours.FbankOptions,
-    *_make_kaldi_fields(*KALDIS_MEL, "use_log_fbank", energy=False, num_mel_bins=80),
+    *_make_kaldi_fields(*KALDIS_MEL, "use_log_fbank", use_energy=False, num_mel_bins=80),
 )
 KaldiMfccConfig = _make_config("KaldiMfcc", PowerConfig, ours.MfccOptions, *_make_kaldi_fields(*KALDIS_MEL), *CEPSTRA)
 KaldiPlpConfig = _make_config(

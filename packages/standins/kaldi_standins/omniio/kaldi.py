@@ -40,34 +40,12 @@ from kaldi_standins.kaldiio.utils import LazyLoader, open_like_kaldi, parse_spec
 from kaldi_standins.kaldiio.values import is_audio
 
 __all__ = [
-    "LazyLoader",
-    "ReadError",
-    "ReadHelper",
-    "SegmentedLoader",
-    "WriteHelper",
-    "kAutomaticMethod",
-    "kOneByteAuto",
-    "kOneByteUnsignedInteger",
-    "kOneByteZeroOne",
-    "kSpeechFeature",
-    "kTwoByteAuto",
-    "kTwoByteSignedInteger",
-    "load_ark",
-    "load_mat",
-    "load_scp",
-    "load_scp_sequential",
-    "load_segments",
-    "load_wav_scp",
-    "open_like_kaldi",
-    "parse_extended_filename",
-    "parse_rspecifier",
-    "parse_specifier",
-    "parse_wspecifier",
-    "read_object",
-    "save_ark",
-    "save_mat",
-    "slice_segment",
-]
+    "LazyLoader", "ReadError", "ReadHelper", "SegmentedLoader", "WriteHelper", "kAutomaticMethod", "kOneByteAuto",
+    "kOneByteUnsignedInteger", "kOneByteZeroOne", "kSpeechFeature", "kTwoByteAuto", "kTwoByteSignedInteger",
+    "load_ark", "load_mat", "load_scp", "load_scp_sequential", "load_segments", "load_wav_scp", "open_like_kaldi",
+    "parse_extended_filename", "parse_rspecifier", "parse_specifier", "parse_wspecifier", "read_object", "save_ark",
+    "save_mat", "slice_segment",
+]  # fmt: skip
 
 read_object = read_matrix_or_vector
 

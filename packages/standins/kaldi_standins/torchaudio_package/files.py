@@ -137,8 +137,12 @@ def load(
             the type of the samples.
         MissingExtraError: soundfile is not installed.
 
-    >>> from kaldi_standins.torchaudio_package import load
-    >>> samples, rate = load("audio.wav")  # doctest: +SKIP
+    >>> import tempfile, torch
+    >>> from kaldi_standins.torchaudio_package import load, save
+    >>> save(path := tempfile.mkdtemp() + "/audio.wav", torch.zeros(1, 8000), 16000)
+    >>> samples, rate = load(path)
+    >>> samples.shape, rate
+    (torch.Size([1, 8000]), 16000)
     """
     with _open_file(uri, "load", backend) as file:
         dtype = "float32"
@@ -148,12 +152,12 @@ def load(
                 raise AudioFileError(
                     f"normalize=False cannot read samples of {file.subtype} in {_name(uri)}: pass normalize=True"
                 )
-        first = min(max(frame_offset + file.frames * (frame_offset < 0), 0), file.frames)
-        if first:  # Some compressed formats cannot seek, not even to the start.
-            file.seek(first)
-        samples = torch.from_numpy(
-            file.read(num_frames if num_frames >= 0 else file.frames - first, dtype=dtype, always_2d=True)
-        )
+        start = frame_offset if frame_offset >= 0 else file.frames + frame_offset
+        start = min(max(start, 0), file.frames)
+        if start:  # Some compressed formats cannot seek, not even to the start.
+            file.seek(start)
+        count = num_frames if num_frames >= 0 else file.frames - start
+        samples = torch.from_numpy(file.read(count, dtype=dtype, always_2d=True))
         return samples.T.contiguous() if channels_first else samples, int(file.samplerate)
 
 
@@ -172,8 +176,11 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
         AudioFileError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
 
-    >>> from kaldi_standins.torchaudio_package import load_wav
-    >>> samples, rate = load_wav("audio.wav")  # doctest: +SKIP
+    >>> import tempfile, torch
+    >>> from kaldi_standins.torchaudio_package import load_wav, save
+    >>> save(path := tempfile.mkdtemp() + "/audio.wav", torch.full((1, 8000), 0.5), 16000)
+    >>> load_wav(path)[0].max()
+    tensor(16384.)
     """
     samples, rate = load(filepath, frame_offset, num_frames)
     return samples * 32768, rate
@@ -191,9 +198,11 @@ def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: 
         AudioFileError: the file cannot be read, or ``backend`` is unknown.
         MissingExtraError: soundfile is not installed.
 
-    >>> from kaldi_standins.torchaudio_package import info
-    >>> info("audio.wav").sample_rate  # doctest: +SKIP
-    16000
+    >>> import tempfile, torch
+    >>> from kaldi_standins.torchaudio_package import info, save
+    >>> save(path := tempfile.mkdtemp() + "/audio.wav", torch.zeros(1, 8000), 16000)
+    >>> info(path).num_frames
+    8000
     """
     with _open_file(uri, "info", backend) as file:
         encoding, bits, _ = SUBTYPES.get(file.subtype, ("UNKNOWN", 0, ""))
@@ -222,7 +231,7 @@ def save(
         channels_first: False for samples (T, channels).
         format: file format of an open file, such as wav, flac, ogg or mp3. The suffix of a path names the format.
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW for WAV and SPHERE files. vorbis or opus for OGG files.
-        bits_per_sample: 8, 16, 24, 32 or 64. By default, WAV files have the type of ``src``, and FLAC files 16 bits.
+        bits_per_sample: 8, 16, 24, 32 or 64. None for the type of ``src`` in WAV files, and for 16 bits in FLAC files.
         buffer_size: ignored.
         backend: see :func:`load`.
         compression: must be None, because soundfile does not support it.
@@ -232,9 +241,9 @@ def save(
             the format or soundfile, or the file cannot be written.
         MissingExtraError: soundfile is not installed.
 
-    >>> import torch
+    >>> import tempfile, torch
     >>> from kaldi_standins.torchaudio_package import save
-    >>> save("audio.wav", torch.zeros(1, 16000), 16000)  # doctest: +SKIP
+    >>> save(tempfile.mkdtemp() + "/audio.wav", torch.zeros(1, 8000), 16000)
     """
     soundfile = _import_soundfile("save", backend)
     if src.ndim != 2:
@@ -278,7 +287,7 @@ def set_audio_backend(backend: str | None) -> None:
     """Do nothing: soundfile reads and writes all files. torchaudio 2.9 removed this function.
 
     Args:
-        backend: name of a backend, such as "soundfile" or "sox_io"; ignored.
+        backend: name of a backend, such as "soundfile" or "sox_io". It is ignored.
     """
 
 

@@ -51,17 +51,17 @@ def compute_kaldi_pitch(
     Args:
         waveform: samples (..., T), on any scale.
         sample_rate: sampling rate in Hz.
-        frame_length, frame_shift: times in milliseconds.
+        frame_length, frame_shift: length of a frame, and time from one frame to the next, in milliseconds.
         min_f0, max_f0, soft_min_f0, penalty_factor, lowpass_cutoff, resample_frequency, delta_pitch, nccf_ballast,
             lowpass_filter_width, upsample_filter_width, max_frames_latency, frames_per_chunk,
             simulate_first_pass_online, recompute_frame, snip_edges: see
             :class:`~kaldi_compat.options.pitch.PitchOptions`.
 
     Returns:
-        (..., frames, 2): in Kaldi's order, the normalized correlation (NCCF), then the pitch in Hz.
+        Columns (..., frames, 2), in Kaldi's order: normalized correlation (NCCF), and pitch in Hz.
 
     Raises:
-        OptionError: Kaldi refuses a value.
+        OptionError: Kaldi refuses an option.
         AudioError: the samples have an unsupported type, are not finite, or are too loud.
 
     >>> import torch
@@ -175,7 +175,7 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
         Masked spectrograms (..., freq, time).
 
     Raises:
-        ValueError: ``axis`` is not one of the last two axes, or ``p`` is not within 0 to 1.
+        ValueError: ``axis`` is not one of the last two axes, or ``p`` is not between 0 and 1.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.functional import mask_along_axis
@@ -249,7 +249,7 @@ def resample(
         Samples (..., ceil(T * new_freq / orig_freq)), or the waveform itself if the rates are equal.
 
     Raises:
-        OptionError: a rate, the width or the method is invalid (a ValueError).
+        OptionError: a rate, the width or the method is invalid. The error is also a ValueError.
         TypeError: the samples are not floating point.
 
     See also :func:`kaldi_compat.torch.features.resample.resample_waveform`, which resamples as Kaldi does.

@@ -100,8 +100,11 @@ def apply_effects_file(
         MissingExtraError: soundfile is not installed.
         OptionError: an effect is not supported, or an argument is invalid.
 
-    >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_file
-    >>> samples, rate = apply_effects_file("audio.wav", [["rate", "16000"]])  # doctest: +SKIP
+    >>> import tempfile, torch
+    >>> from kaldi_standins.torchaudio_package import save, sox_effects
+    >>> save(path := tempfile.mkdtemp() + "/audio.wav", torch.zeros(1, 8000), 16000)
+    >>> sox_effects.apply_effects_file(path, [["speed", "0.8"]])[1]
+    12800
     """
     return apply_effects_tensor(*load(path, channels_first=channels_first), effects, channels_first)
 
@@ -114,7 +117,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     """Resample audio (T, channels) to ``target``, such as "16000" or "16k". Return the audio and the new rate in Hz.
 
     An output sample is the dot product of the surrounding input samples and the Kaiser-windowed sinc filter for its
-    phase. A ratio of rates with more than MAX_PHASES phases is approximated.
+    phase. A ratio of rates with more than MAX_PHASES phases is approximated. Raise ValueError for an invalid target.
     """
     new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
     step = (rate / new_rate).limit_denominator(MAX_PHASES)  # Number of input samples per output sample.
@@ -128,21 +131,21 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     resampled = np.zeros((-(-output_count // phases), phases, audio.shape[1]))
     padded = np.pad(audio, ((reach, reach + period + 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
-    for first in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
-        starts, fractions = np.divmod(np.arange(first, min(first + 64, phases)) * period, phases)
-        times = np.arange(-reach, reach + 1) - fractions[:, None] / phases
+    for first_phase in range(0, phases, 64):  # Compute the filters of 64 phases at a time to limit the memory.
+        starts, remainders = np.divmod(np.arange(first_phase, min(first_phase + 64, phases)) * period, phases)
+        times = np.arange(-reach, reach + 1) - remainders[:, None] / phases
         kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half_length) ** 2, 0))) / np.i0(BETA)
         filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half_length)
-        for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
+        for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first_phase):
             outputs = windows[start::period][: len(resampled)] @ taps
             resampled[: len(outputs), phase] = outputs
     return resampled.reshape(-1, audio.shape[1])[:output_count], new_rate
 
 
 def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
-    """Multiply audio by a gain in dB, the last argument (default 0). With "-n" before it, first scale the peak to 1."""
+    """Multiply audio by a gain in dB, the last word (default 0). After the word "-n", first scale the peak to 1."""
     normalizes = words[:1] == ("-n",)
-    (decibels,) = words[normalizes:] or ("0",)
+    (decibels,) = (words[1:] if normalizes else words) or ("0",)
     peak = float(np.abs(audio).max(initial=0)) if normalizes else 1.0
     return audio * (10 ** (float(decibels) / 20) / (peak or 1.0)), rate
 
@@ -171,9 +174,9 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Return the audio from the position ``first`` to the position ``last`` (exclusive): see :func:`_parse_position`.
+    """Return the audio from the position ``first`` to the position ``last`` (exclusive), by default its end.
 
-    Raise ValueError if ``first`` is after ``last``.
+    See :func:`_parse_position` for the form of positions. Raise ValueError if ``first`` is after ``last``.
     """
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)

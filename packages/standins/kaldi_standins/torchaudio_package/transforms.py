@@ -62,7 +62,7 @@ class FrequencyMasking(torch.nn.Module):
         self.mask_param, self.iid_masks = freq_mask_param, iid_masks
 
     def forward(self, specgram: Tensor, mask_value: float | Tensor = 0.0) -> Tensor:
-        """Return the masked spectrograms, (..., freq, time). Masked elements have the value ``mask_value``."""
+        """Return the masked spectrograms (..., freq, time). Masked elements have the value ``mask_value``."""
         if self.iid_masks:
             return mask_along_axis_iid(specgram, self.mask_param, mask_value, self.axis, self.p)
         return mask_along_axis(specgram, self.mask_param, float(mask_value), self.axis, self.p)
@@ -77,7 +77,7 @@ class TimeMasking(FrequencyMasking):
         p: maximum fraction of the frames that is masked, from 0 to 1.
 
     Raises:
-        ValueError: ``p`` is not within 0 to 1.
+        ValueError: ``p`` is not between 0 and 1.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.transforms import TimeMasking
@@ -106,7 +106,7 @@ class Resample(torch.nn.Module):
         dtype: type of the filters. None for float32.
 
     Raises:
-        OptionError: a rate, the width or the method is invalid (a ValueError).
+        OptionError: a rate, the width or the method is invalid. The error is also a ValueError.
 
     >>> import torch
     >>> from kaldi_standins.torchaudio_package.transforms import Resample
