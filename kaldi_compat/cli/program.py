@@ -38,8 +38,8 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, format_missing_package
+from io_ark.streams import buffer_standard_output
 from io_ark.streams.pipes import WITHHELD
-from io_ark.streams.system import buffer_standard_output
 from io_ark.tables.overwriting import refuse_conflicts
 from kaldi_compat.cli.command_line import (
     CommandLine,
