@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import io_ark
 from io_ark.cli.terminal import page_output
 from io_ark.errors import ArkError
+from io_ark.streams.system import buffer_standard_output
 from io_ark.text import parse_integer
 
 EXAMPLES = """
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         print("ark: standard output is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2
+    buffer_standard_output()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Keys may not be UTF-8.
     status = 0  # Exit status if the user leaves the pager early.

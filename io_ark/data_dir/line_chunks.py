@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
+
+from io_ark.streams.system import BlockingInput
 
 CHUNK_BYTES = 1 << 20  # Size of a chunk. Splitting its lines takes much longer than reading and passing it on.
 
 
 def read_chunks(file: str | int) -> Iterator[bytes]:
     """Yield the bytes of a file (path or descriptor) in chunks of whole lines. The last line may lack its newline."""
-    with open(file, "rb", closefd=isinstance(file, str)) as reader:
+    with BufferedReader(BlockingInput(file, closefd=isinstance(file, str))) as reader:
         while chunk := reader.read(CHUNK_BYTES):
             yield chunk if chunk.endswith(b"\n") else chunk + reader.readline()
 

@@ -21,6 +21,7 @@ from importlib import import_module
 from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.stage import DataDirError, Printer, Stage, warn
 from io_ark.errors import ArkError
+from io_ark.streams.system import buffer_standard_output
 
 Value = str | int | float | bool
 LAUNCHER_MARK = b"io_ark.data_dir.scripts"
@@ -347,6 +348,7 @@ def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
     if sys.stdout is None:
         warn(f"{name or say.name}: standard output cannot be written to: it is closed")
         return 1
+    buffer_standard_output()
     try:
         with raise_ended_at_signals():
             status = run()

@@ -581,8 +581,11 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             finally:
                 remove_empty_folders(new_folders)
                 for folder in filter(os.path.isdir, folders):
-                    names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _TEMPORARY_MARK]
+                    names = list_known_files(folder, ("", BACKUP, *list_parts(folder)))
                     apply_renames(folder, [(name, "") for name in names])
+                    remove_empty_folders([os.path.join(folder, BACKUP)])  # A killed job may have emptied it.
+                    # The marker is removed last, so that a later job can remove whatever a kill leaves here.
+                    apply_renames(folder, [(_TEMPORARY_MARK, "")])
                     remove_empty_folders([folder])
             return
 

@@ -17,3 +17,4 @@ from io_ark.streams.source import BytesSource as BytesSource
 from io_ark.streams.source import FileSource as FileSource
 from io_ark.streams.source import Source as Source
 from io_ark.streams.source import StreamSource as StreamSource
+from io_ark.streams.system import buffer_standard_output as buffer_standard_output

@@ -346,6 +346,8 @@ def open_output(wxfilename: str | Wxfilename, *, access: Access | None = None, a
     except (OSError, ValueError) as error:
         raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=target.path) from error
     start = raw.tell() if append and raw.seekable() else 0
+    if not raw.seekable():  # A FIFO has a reader, as a command has.
+        process.close_in_forks(raw)
 
     def discard() -> None:
         with raw:
@@ -380,6 +382,7 @@ def _open_output_pipe(command: str, access: Access) -> Output:
     access.check_command(command)
     child, write_end = spawn(command, target=0, name=f"|{command}")
     raw = open(write_end, "wb", buffering=0)  # noqa: SIM115 (closed below)
+    process.close_in_forks(raw)
 
     def finish() -> None:  # A forked process does not call this, because it cannot wait for the command.
         raw.close()

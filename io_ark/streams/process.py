@@ -5,7 +5,10 @@ from __future__ import annotations
 import _thread
 import os
 import threading
+from contextlib import suppress
 from types import TracebackType
+from typing import Any
+from weakref import WeakSet
 
 from io_ark.logs import logger
 
@@ -20,10 +23,25 @@ current = Process()
 """Identity of this process. Always read it as an attribute of this module, because a fork replaces it."""
 
 
+_parent_only: WeakSet[Any] = WeakSet()  # Streams that only the process that opened them uses.
+
+
+def close_in_forks(stream: Any) -> None:
+    """Have each process that is forked from now on close its copy of a stream, as long as the stream is in use.
+
+    The reader of a pipe waits until all copies of its writing end are closed, and a forked process may run for long.
+    """
+    _parent_only.add(stream)
+
+
 def _renew_identity() -> None:
-    """Give a forked process a new identity."""
+    """Give a forked process a new identity, and close the streams that only its parent uses."""
     global current
     current = Process()
+    for stream in list(_parent_only):
+        with suppress(OSError):
+            stream.close()
+    _parent_only.clear()
 
 
 class Deletion:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
-from io_ark.streams.system import pread, preadv
+from io_ark.streams.system import pread, preadv, wait_for_bytes
 from io_ark.text import format_count
 
 HEADER_WINDOW = 512  # Bytes to read after a jump if a large array, which is read separately, is likely.
@@ -419,7 +419,7 @@ class StreamSource(Source):
     def _readinto(self, target: memoryview, offset: int) -> int:
         """Read bytes of the stream into ``target``. Return the byte count, or 0 at the end. Errors name ``offset``."""
         try:
-            return self._raw.readinto(target) or 0
+            return wait_for_bytes(self._raw.readinto, target)
         except ArkError:
             raise
         except Exception as error:  # Streams of callers may raise any error. gzip raises three types.

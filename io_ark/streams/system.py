@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +18,45 @@ WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0
 SIGPIPE = int(getattr(signal, "SIGPIPE", 13))
 
 _seeking = threading.Lock()
+
+
+# Seconds between two attempts to read from a stream that does not block and has no bytes yet.
+_SECONDS_BETWEEN_READS = 0.01
+
+
+def wait_for_bytes(readinto: Callable[[Any], int | None], target: Any) -> int:
+    """Return the result of ``readinto(target)``, which is 0 only at the end of the stream.
+
+    A stream that does not block, such as the standard input that some programs give to their children, returns None if
+    no bytes have arrived yet. Then wait for bytes.
+    """
+    while (count := readinto(target)) is None:
+        time.sleep(_SECONDS_BETWEEN_READS)
+    return count
+
+
+class BlockingInput(io.FileIO):
+    """Unbuffered input whose reads wait for bytes, even if the file descriptor does not block."""
+
+    def readinto(self, buffer: Any) -> int:
+        return wait_for_bytes(super().readinto, buffer)
+
+
+def buffer_standard_output() -> None:
+    """Give standard output a buffer if Python runs without one (``PYTHONUNBUFFERED``, ``python -u``).
+
+    Without a buffer, Python ignores that a full disk has accepted only a part of the bytes.
+    """
+    stream = sys.stdout
+    if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        stream.flush()
+        sys.stdout = open(  # noqa: SIM115  It stays open until the process ends.
+            stream.fileno(), "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False
+        )
+        _unbuffered_outputs.append(stream)
+
+
+_unbuffered_outputs: list[Any] = []  # Replaced streams. Python would close the descriptor of a stream without users.
 
 
 def can_run_commands() -> bool:

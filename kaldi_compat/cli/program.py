@@ -38,6 +38,7 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, format_missing_package
+from io_ark.streams import buffer_standard_output
 from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_conflicts
 from kaldi_compat.cli.command_line import (
@@ -242,6 +243,7 @@ def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> 
     reason = "it is closed"
     try:
         if sys.stdout is not None:
+            buffer_standard_output()
             status = run()
             sys.stdout.flush()
             return status

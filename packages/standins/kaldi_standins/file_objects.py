@@ -219,8 +219,10 @@ class _SourceOfRead:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: memoryview) -> int | None:
         data = self._stream.read(len(buffer))
+        if data is None:  # The stream does not block, and has no bytes yet.
+            return None
         buffer[: len(data)] = data
         return len(data)
 

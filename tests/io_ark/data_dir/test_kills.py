@@ -769,3 +769,34 @@ def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, error
     assert not leftovers(tmp_path)
+
+
+def test_job_that_ends_while_it_removes_its_directories_is_refused_later(tmp_path: Path) -> None:
+    """A kill before each removal leaves a directory that the next job knows as its own."""
+    folder = tmp_path / "out_speed0.9"
+
+    def make(ends_at: int) -> None:
+        def end(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal ends_at
+            if event in ("os.remove", "os.rmdir") and str(arguments[0]).startswith(str(folder)):
+                ends_at -= 1
+                if not ends_at:
+                    os._exit(3)
+
+        with stage.make_temporary_directories(str(folder)):
+            (folder / ".backup").mkdir()
+            for name in ("text", ".backup/text"):
+                (folder / name).touch()
+            sys.addaudithook(end)
+        os._exit(0)
+
+    for ends_at in range(1, 10):
+        if not (child := os.fork()):
+            make(ends_at)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with stage.make_temporary_directories(str(folder)):
+            pass
+        assert not folder.exists()
+        if status == 0:
+            break
+    assert (status, ends_at) == (0, 7)

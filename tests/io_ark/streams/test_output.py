@@ -81,6 +81,18 @@ def test_appended_output_counts_from_the_old_size(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"before after"
 
 
+def test_broken_append_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """No entry that is appended later could be read after an incomplete entry."""
+    (tmp_path / "a").write_bytes(b"before")
+    output = open_output(f"{tmp_path}/a", append=True)
+    with pytest.raises(KeyboardInterrupt), output.entry:
+        output.write(b"x" * 1_000_000)
+        raise KeyboardInterrupt
+    with pytest.raises(WriteError, match="an earlier write failed"):
+        output.close()
+    assert (tmp_path / "a").read_bytes() == b"before"
+
+
 @pytest.mark.parametrize("flush", ["", "output.flush()"])
 @pytest.mark.parametrize("target", ["{}", "| cat > {}", "-"])
 def test_fork_does_not_write_buffered_bytes_twice(target: str, flush: str, tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ def test_command_not_read_to_its_end_stops_quietly(capfd: pytest.CaptureFixture[
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
+def test_commands_do_not_ignore_the_signals_that_python_ignores() -> None:
+    with open_input("grep SigIgn /proc/self/status |") as opened:
+        ignored = int(bytes(opened.source.read_rest()).split()[1], 16)
+    assert not any(ignored >> (number - 1) & 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
+
+
 def test_command_that_fails_or_stops_reading_is_an_error(tmp_path: Path) -> None:
     output = open_output(f"| cat > {tmp_path}/a; exit 4")
     output.write(b"x")

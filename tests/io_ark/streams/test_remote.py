@@ -71,6 +71,14 @@ def test_objects_are_looked_up_with_about_one_request_each(server: RangeServer) 
         np.testing.assert_array_equal(reader["utt050"], TABLE["utt050"])
 
 
+def test_read_past_the_fetched_bytes_returns_all_bytes(server: RangeServer, tmp_path: Path) -> None:
+    content = (tmp_path / "feats.ark").read_bytes()
+    for excess in (1, 2):
+        file = remote.RemoteFile(f"{server.url}/feats.ark", Access())
+        fetched = len(file._span[1])
+        assert file.read(20 + excess, fetched - 20) == content[fetched - 20 : fetched + excess]
+
+
 def test_ranges_offsets_and_script_parts_are_read(server: RangeServer, tmp_path: Path) -> None:
     place = dict(line.split() for line in (tmp_path / "feats.scp").read_text().splitlines())["utt007"]
     np.testing.assert_array_equal(io_ark.load(place), TABLE["utt007"])

@@ -147,6 +147,12 @@ def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) ->
             assert list(dict(io_ark.read("ark:o")))[-1] == list(dict(io_ark.read("scp:s")))[-1] == key
 
 
+def test_command_ends_if_its_script_file_cannot_be_opened(folder: Path) -> None:
+    with pytest.raises(OpenError) as raised:  # The traceback refers to the writer, so the writer is not deleted yet.
+        io_ark.writer(f"ark,scp:| cat; touch {folder}/ended,{folder}/nosuch/o.scp")
+    assert (raised.value.file, (folder / "ended").exists()) == (f"{folder}/nosuch/o.scp", True)
+
+
 def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     io_ark.Writer("ark,scp:| cat > o,s", kind="matrix").close()
