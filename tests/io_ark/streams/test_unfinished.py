@@ -16,7 +16,7 @@ def test_folder_that_a_user_moved_into_a_replaced_folder_is_kept(tmp_path: Path)
         (folder / "mine/notes").write_text("mine")
         (folder / "a.npy").touch()
         (folder / "link").symlink_to(target)
-    assert remove_unfinished(target, own=True) == 1
+    assert remove_unfinished(target, include_own=True) == 1
     assert not unfinished.exists()
     assert sorted(path.relative_to(replaced).as_posix() for path in replaced.rglob("*")) == ["mine", "mine/notes"]
     assert sorted(path.name for path in target.iterdir()) == ["a.npy", "link", "mine"]
