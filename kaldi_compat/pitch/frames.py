@@ -331,9 +331,9 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     is_inside = (position >= 0) & (position < len(signal))
     windows = np.where(is_inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0))
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
-    # The first sample of a frame or of the audio has no previous sample, so Kaldi scales it, in double precision.
+    # The first sample of a frame or of the audio has no previous sample. Kaldi scales it in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
-    first_samples = (windows * (1.0 - float(factor))).astype(F32)
+    first_samples = (windows.astype(np.float64) * (1.0 - float(factor))).astype(F32)
     result: Floats = np.where(is_first, first_samples, windows - factor * previous)
     result[~is_inside] = 0
     return result.ravel()

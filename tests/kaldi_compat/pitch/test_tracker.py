@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
+from kaldi_compat.pitch.frames import PitchFrames, preemphasize_frames, split_into_frames
 from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.search import Lattice, find_predecessors, trace_paths
 from kaldi_compat.pitch.tracker import track_pitches
@@ -182,6 +182,16 @@ def test_utterances_come_in_order() -> None:
     assert [key for key, _ in tracks] == list(range(len(lengths)))
     constants = PitchConstants.from_options(PitchOptions())
     assert [len(track) for _, track in tracks] == [constants.count_frames(length) for length in lengths]
+
+
+@pytest.mark.parametrize("coefficient", [0.1, 0.7, 0.97])
+def test_the_first_sample_is_scaled_in_double_precision(coefficient: float) -> None:
+    """Kaldi's ``(*window)(0) *= (1.0 - preemph_coeff)`` rounds the product, but not the factor, to float32."""
+    constants = PitchConstants.from_options(PitchOptions(preemphasis_coefficient=coefficient))
+    signal = voice(100.0, constants.shift * 200 + constants.span)
+    frames = preemphasize_frames(signal, 0, 200, constants).reshape(200, constants.span)
+    factor = 1.0 - float(np.float32(coefficient))
+    assert frames[:, 0].tolist() == [float(np.float32(float(x) * factor)) for x in signal[:: constants.shift][:200]]
 
 
 @pytest.mark.parametrize("preemphasis", [0.0, 0.5])
