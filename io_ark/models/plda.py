@@ -287,18 +287,26 @@ class Plda:
         return scores
 
     def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
-        """Return the log-likelihood ratio of each trial, from vectors that :meth:`transform_vectors` has mapped.
+        """Return the log-likelihood ratio of each trial: row ``i`` of ``enrolled`` against row ``i`` of ``tested``.
+
+        The formula is from Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`log_likelihood_ratios` scores all pairs.
 
         Args:
-            enrolled: mapped vector of the speaker of each trial, (trials, dim).
-            tested: mapped vector of the utterance of each trial, (trials, dim).
-            num_utts: number of utterances of each speaker, as a number or an array of shape (trials,).
+            enrolled: speaker vectors (trials, dim) that :meth:`transform_vectors` has mapped.
+            tested: vectors of the tested utterances (trials, dim), mapped in the same way.
+            num_utts: number of enrollment utterances of the speaker of each trial, as a number or an array (trials,).
 
         Returns:
             Log-likelihood ratios (trials,). A positive number favors the same speaker.
 
         Raises:
             FormatError: the shapes are inconsistent, or a number of utterances is not positive.
+
+        >>> import numpy as np
+        >>> from io_ark.models import Plda
+        >>> plda = Plda(np.zeros(1), np.eye(1), np.ones(1))
+        >>> plda.score_trials([[1.0], [1.0]], [[1.0], [-1.0]]).round(2).tolist()
+        [0.31, -0.36]
         """
         speakers, utterances = self._convert_vectors(enrolled, tested)
         if len(speakers) != len(utterances):

@@ -142,7 +142,7 @@ def _pad_to_lanes(b: Floats) -> Floats:
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
-    """Return ``a @ b`` of the shapes (rows, depth) and (depth, n), added up from panels.
+    """Return the product of ``a`` (rows, depth) and ``b`` (depth, n), which is summed panel by panel.
 
     A panel is the sum of up to ``max_terms`` consecutive terms of a result. Terms and panels are added in order.
     """

@@ -65,7 +65,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             speakers, table = tables.read("token-vector", options.spk2utt), tables.open_lookup("matrix", source)
 
             def list_groups() -> Iterator[Block]:
-                """Yield blocks with the names of the utterances of one speaker after another."""
+                """Yield the utterance names of each speaker in blocks, with a new normalizer for each speaker."""
                 for block in speakers:
                     for _, names in block.entries():
                         yield from group_utterances(names, make_normalizer())

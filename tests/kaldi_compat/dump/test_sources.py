@@ -754,6 +754,17 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
         open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
 
 
+def test_an_adapter_without_a_model_is_recognized(tmp_path: Path) -> None:
+    """PEFT saves no config.json, and old versions saved pickled weights."""
+    pytest.importorskip("transformers", minversion="5")
+    from kaldi_compat.torch.extractors import open_pretrained
+
+    for name in "adapter_config.json", "adapter_model.bin":
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(OptionError, match="is an adapter for the weights of a base model"):
+        open_pretrained(DumpOptions(transformers=str(tmp_path)), "cpu")
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
     for output in ([np.ones(2)] * count, np.ones((count, 2))):
