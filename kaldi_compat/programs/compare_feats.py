@@ -65,7 +65,7 @@ def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
         block: result of :func:`sum_products`.
 
     Returns:
-        The new sums, (3, dim).
+        The new sums (3, dim).
 
     Raises:
         FeatureError: the dimension differs from the dimension of the first utterance.
