@@ -589,7 +589,7 @@ class ExtractorComputer:
             outputs = self.model([item.samples for item in group], [item.rate for item in group])
             for utterance, arrays in zip(group, outputs, strict=True):
                 self._check_arrays(utterance.audio, arrays)
-        except DumpError:  # The extractor has changed or ended the process, which must stop the job.
+        except DumpError:  # The extractor has called sys.exit or changed the process.
             raise
         except Exception as error:
             if self.model.is_lost():

@@ -144,8 +144,8 @@ class ModuleSource(ExtractorSource):
         latest = digest_object(self._object, get_torch_extractors())
         if kinds := [type(module).__name__ for module in self._find_new_modules(latest) if module.training]:
             raise DumpError(
-                f"{self.job.feature} creates the module {kinds[-1]} in training mode in a later call: create the "
-                "module in the constructor, or call its method eval()"
+                f"{self.job.feature} creates the module {kinds[-1]} in training mode in a call after the first: "
+                "create the module in the constructor, or call its method eval()"
             )
         # Keep changes since before the first call only for values that later calls change, or that contain such values.
         later_paths = find_changed_values(self._digest_after_first_call, latest)

@@ -640,7 +640,7 @@ def test_module_that_the_first_call_creates_is_set_to_evaluation_mode(data: Path
 
 def test_module_that_a_later_call_creates_in_training_mode_is_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "lazy.py").write_text(LAZY.format(late="len(audio) > 1"))
-    assert "creates the module Sequential in training mode in a later call" in said(
+    assert "creates the module Sequential in training mode in a call after the first" in said(
         "--module=lazy.py:Model", str(data), status=255
     )
 
