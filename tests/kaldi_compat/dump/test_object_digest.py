@@ -238,6 +238,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "array in a dataclass": lambda x: Settings(1, array(x)),
     "slots": lambda x: Slotted(array(x), 1),
     "private slot": lambda x: Slotted(array(1), int(x)),
+    "slot of a base class": lambda x: type("Made", (Slotted,), {"__slots__": ()})(array(x), 1),
     "namespace": lambda x: types.SimpleNamespace(a=array(x)),
     "attribute of an attribute": lambda x: Holder(Holder(Holder(array(x)))),
     "enumeration": lambda x: Kind(int(x)),
@@ -893,3 +894,18 @@ def test_order_of_a_set_in_the_code_of_a_function_is_no_part_of_the_digest() -> 
         for members in ("0, 8", "8, 0", "0, 9")
     )
     assert first == other != third
+
+
+def _catching(audio: Any) -> Any:
+    try:
+        return audio[0]
+    except IndexError:
+        return None
+
+
+@pytest.mark.parametrize("changes", [{"co_argcount": 0}, {"co_exceptiontable": b""}])
+def test_parts_of_code_beside_the_instructions_are_told_apart(changes: dict[str, Any]) -> None:
+    code = _catching.__code__
+    if not hasattr(code, next(iter(changes))):
+        pytest.skip("Python 3.10 has the blocks of exceptions in the instructions")
+    assert object_digest._digest_code(code.replace(**changes)) != object_digest._digest_code(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -486,3 +487,13 @@ def test_sliding_cmvn_of_slots_that_wait(center: bool, norm_vars: bool) -> None:
     for slot, count in enumerate(counts.tolist()):
         whole = torch.cat((*parts[slot], last[slot, :count]))
         torch.testing.assert_close(whole, module(frames[slot]), rtol=1e-4, atol=1e-4)
+
+
+def test_scale_is_checked_after_silence() -> None:
+    stream = Fbank(dither=0.0).stream()
+    stream(torch.zeros(800))
+    with pytest.warns(UserWarning, match="scale"):
+        stream(noise(800) / 32768)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream(noise(800) / 32768)
