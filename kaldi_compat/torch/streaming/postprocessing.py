@@ -237,6 +237,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Normalize a chunk. When an utterance ends, add its statistics to the statistics of the speaker."""
+        self.module._check_dimension(chunk)
         device = chunk.device
         self._past_statistics = self._past_statistics.to(device)
         chunk_statistics = cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(device))
