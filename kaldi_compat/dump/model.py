@@ -119,7 +119,8 @@ class DeviceExtractor:
         """Return each utterance's outputs by name, for ``audio`` (T,) from -1 to 1 with sampling ``rates`` in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard_user_code(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
-            outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
+            # The extractor may change its list, as by list.pop.
+            outputs = split_by_utterance(self.extractor.call(list(audio), rates), len(audio))
             return [self._convert_output(output) for output in outputs]
 
     def make_first_call(self) -> None:

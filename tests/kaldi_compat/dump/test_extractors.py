@@ -703,3 +703,17 @@ def test_utterances_are_tried_again_with_samples_that_no_call_has_changed(data: 
     assert kaldi_compat.dump(data, changes, nj=1).utterances == 9
     found = arrays(data / "xvector.scp")
     assert all((found[key] == each[:4]).all() for key, (each, _) in waves(data).items())
+
+
+def test_extractor_may_empty_its_batch(data: Path) -> None:
+    """Such a loop takes the audio from the list that it was given."""
+
+    def call(audio: list[np.ndarray]) -> list[np.ndarray]:
+        means = []
+        while audio:
+            means.append(np.abs(audio.pop(0)).mean(keepdims=True))
+        return means
+
+    assert kaldi_compat.dump(data, call, nj=1).utterances == 9
+    expected = {key: np.abs(samples).mean() for key, (samples, _) in waves(data).items()}
+    assert {key: value[0] for key, value in arrays(data / "xvector.scp").items()} == pytest.approx(expected)
