@@ -590,3 +590,11 @@ def test_integers_are_not_resampled() -> None:
 def test_no_channels_are_refused(count: str) -> None:
     with pytest.raises(OptionError, match=f"cannot apply the effect 'channels {count}'"):
         ours.sox_effects.apply_effects_tensor(noise(2, 100), 16000, [["channels", count]])
+
+
+def test_negative_frame_offset_counts_from_the_end_and_stops_at_the_start(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.wav")
+    ours.save(path, torch.arange(10).unsqueeze(0) / 16, 16000)
+    whole = ours.load(path)[0]
+    assert torch.equal(ours.load(path, frame_offset=-3)[0], whole[:, -3:])
+    assert torch.equal(ours.load(path, frame_offset=-11)[0], whole)
