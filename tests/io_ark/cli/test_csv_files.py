@@ -168,7 +168,7 @@ def test_other_files_are_refused(text: str, message: str, ark: Ark) -> None:
     assert others == [summary] * len(others) and len(others) == first.startswith(("ark: s.csv: a: ", "ark: s.csv: b: "))
 
 
-@pytest.mark.parametrize("header", ["key", "key,frame"])
+@pytest.mark.parametrize("header", ["utterance", "utterance,frame", "key,0"])
 def test_header_without_columns_of_values_is_refused(header: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"{header}\n")
     with pytest.raises(FormatError, match="must begin with a line of column names"):
