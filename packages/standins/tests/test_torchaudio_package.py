@@ -619,3 +619,11 @@ def test_save_with_a_zero_byte_in_the_name_writes_no_other_file(tmp_path: Path) 
     with pytest.raises(AudioError, match="zero byte"):
         ours.save(f"{tmp_path}/audio\0.wav", torch.ones(1, 9), 8000)
     assert not [*tmp_path.iterdir()]
+
+
+def test_negative_frame_offset_counts_from_the_end_and_stops_at_the_start(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.wav")
+    ours.save(path, torch.arange(10).unsqueeze(0) / 16, 16000)
+    whole = ours.load(path)[0]
+    assert torch.equal(ours.load(path, frame_offset=-3)[0], whole[:, -3:])
+    assert torch.equal(ours.load(path, frame_offset=-11)[0], whole)

@@ -111,7 +111,8 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     try:
         soundfile.write(data, samples, int(rate), **options)
     except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
-        raise FormatError(f"audio cannot be encoded by soundfile: {error}") from error
+        # As for reading, the reason is the text after the last colon.
+        raise FormatError(f"audio cannot be encoded by soundfile: {str(error).rpartition(': ')[2]}") from error
     _write_sized_bytes(sink, b"AUDIO", data.getvalue())
 
 

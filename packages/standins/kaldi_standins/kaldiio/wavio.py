@@ -194,5 +194,6 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options
     try:
         samples, rate = soundfile.read(io.BytesIO(data), **options)
     except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
-        source.fail(f"audio cannot be decoded by soundfile: {error}")
+        # The reason is the text after the last colon, because soundfile first names the Python object of the file.
+        source.fail(f"audio cannot be decoded by soundfile: {str(error).rpartition(': ')[2]}")
     return int(rate), samples
