@@ -214,7 +214,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     own_option = {} if is_feature_or_missing else make_source_option(extractor, name)
     own_name = next(iter(own_option), "")  # Name of the option that selects the extractor, such as "module".
     conflict = f"{own_name}=... and the extractor {extractor!r} exclude each other: pass only one of them"
-    require(own_name not in options, conflict)
+    require(not own_option.keys() & options.keys(), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
               for key, value in (own_option | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]

@@ -553,6 +553,8 @@ def test_python_options_are_those_of_the_program(data: Path) -> None:
         ({"modul": "model.py:Model"}, "there is no option modul: did you mean module"),
         ({"feature": "fbank"}, "there is no option feature"),
         ({"bogus": 1}, "there is no option bogus: kaldi-compat dump --help lists all options"),
+        ({"": 1}, "there is no option --: kaldi-compat dump --help lists all options"),
+        ({"extractor": "fbank", "": 1}, "the option has no name"),
         ({"config": "x.conf"}, "no extractor is given: pass a feature"),
         ({"help": False}, "not options of a call from Python: run `kaldi-compat dump --help`"),
         ({"help": True}, "not options of a call from Python: run `kaldi-compat dump --help`"),
