@@ -125,7 +125,10 @@ def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
 
 
 def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
-    """Yield a line with the key and the number of frames of each utterance, as feat-to-len prints it. Raise ArkError for unreadable features."""
+    """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len.
+
+    Raise ArkError if features cannot be read.
+    """
     import io_ark
     from io_ark.codecs import InfoCodec
 

@@ -283,8 +283,10 @@ class TransitionModel:
         states = self.tuples.tolist()
         if any(state > following for state, following in pairwise(states)):
             raise FormatError("the states of the transition model are not in ascending order: sort the states")
-        if any(state == following for state, following in pairwise(states)):
-            raise FormatError("the transition model has a state twice: remove one of the states")
+        if repeated := [state for state, following in pairwise(states) if state == following]:
+            phone, hmm_state, *_ = repeated[0]
+            state_name = f"state {hmm_state} of phone {phone}"
+            raise FormatError(f"the transition model has {state_name} twice with the same pdfs: remove the copy")
         log_probs = self.log_probs[1 : count + 1]
         if not (np.isfinite(log_probs) & (log_probs <= 0)).all():
             raise FormatError(

@@ -506,7 +506,7 @@ def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
 
 
 def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
-    """Print the figures and warnings of a job, and the most frequent reasons of failures, to standard error."""
+    """Print a job's numbers and warnings, and the most frequent reasons for failure, to standard error."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, "

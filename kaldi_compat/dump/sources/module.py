@@ -274,11 +274,11 @@ def _call_factory(target: Any, device: str) -> Any:
 
 
 def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
-    """Return the extractor of a callable object. Raise DumpError if an attribute or ``--compile`` is invalid for it."""
+    """Wrap a callable object as an extractor. Raise DumpError if an attribute or ``--compile`` is invalid for it."""
     from kaldi_compat.frontends.base import PresetFrontend
 
-    name, torch = job.feature, get_torch_extractors()
-    compiled = torch.compile_module(value) if torch and job.options.compile else value
+    name, torch_extractors = job.feature, get_torch_extractors()
+    compiled = torch_extractors.compile_module(value) if torch_extractors and job.options.compile else value
     if job.options.compile and isinstance(value, PresetFrontend):
         raise DumpError(f"--compile does not apply to front ends of presets, and {name} is one: leave out --compile")
     if job.options.compile and compiled is value:

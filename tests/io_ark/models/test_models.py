@@ -260,7 +260,7 @@ def test_phone_out_of_range_is_refused(phone: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("tuples", "message"),
-    [([(3, 0, 0, 0)] * 2, "has a state twice"), ([(3, -1, 0, 0)], "is not in the topology")],
+    [([(3, 0, 0, 0)] * 2, "has state 0 of phone 3 twice"), ([(3, -1, 0, 0)], "is not in the topology")],
 )
 def test_invalid_states_of_a_model_are_refused(tuples: list[tuple[int, ...]], message: str) -> None:
     topology = HmmTopology.of({3: (state(0, 0, (0, 0.75), (1, 0.25)), FINAL)})
