@@ -178,3 +178,10 @@ def test_unencodable_audio_is_named_without_the_object_of_the_file(tmp_path: Pat
     samples = np.zeros((2, 5000), np.int16)  # libsndfile has fewer channels.
     with pytest.raises(FormatError, match=r"utt1: audio cannot be encoded by soundfile: [^<>:]+$"):
         ours.save_ark(str(tmp_path / "a.ark"), {"utt1": (8000, samples)}, write_function="soundfile")
+
+
+def test_an_unknown_subtype_is_named(tmp_path: Path) -> None:
+    """The text after the last colon of soundfile's message is only the value."""
+    value, options = {"utt1": (16000, np.zeros(9, np.int16))}, {"format": "wav", "subtype": "PCM16"}
+    with pytest.raises(FormatError, match="cannot be encoded by soundfile: Unknown subtype: 'PCM16'"):
+        ours.save_ark(f"{tmp_path}/a.ark", value, write_function="soundfile", write_kwargs=options)
