@@ -8,6 +8,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert_table_or_file
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.products import scale_vector
+from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.declaration import option
 
 USAGE = """
@@ -47,7 +48,9 @@ def main(options: Options, source: str, target: str) -> int:
     elif options.change_dim < 0 and scale == 1.0:
         logger.info("Copied %d vectors.", counts.done)
     else:
-        logger.info("Copied %d vectors, setting dim to %d scaled by %g", counts.done, options.change_dim, scale)
+        logger.info(
+            "Copied %d vectors, setting dim to %d scaled by %g", counts.done, options.change_dim, as_float32(scale)
+        )
     return counts.status
 
 
