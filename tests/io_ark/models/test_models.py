@@ -238,6 +238,23 @@ def test_probabilities_that_do_not_add_up_to_one_get_a_warning(caplog: pytest.Lo
         assert ("Total probability for state 0" in caplog.text) == warns
 
 
+def test_probabilities_are_added_in_single_precision_as_in_kaldi(caplog: pytest.LogCaptureFixture) -> None:
+    # The float32 sum is below 1.01. The float64 sum of the same probabilities is above.
+    three = tuple((target, float(np.float32(share))) for target, share in ((0, 0.01), (1, 0.02), (2, 0.98)))
+    HmmTopology.of({1: (state(0, 0, *three), state(1, 1, (2, 1.0)), FINAL)})
+    assert "Total probability" not in caplog.text
+    HmmTopology.of({1: (state(0, 0, (0, 0.6172839), (1, 0.617284)), FINAL)})
+    assert "Total probability for state 0 in topology entry is 1.23457" in caplog.text
+
+
+def test_log_probabilities_are_those_of_the_c_library() -> None:
+    entry = (state(0, 0, (0, 0.7), (1, 0.3)), state(1, 1, (1, 0.65), (2, 0.36)), FINAL)
+    model = TransitionModel.of(HmmTopology.of({1: entry}), [(1, 0, 0, 0), (1, 1, 1, 1)])
+    # Nine digits of logf(), which identify a float32.
+    expected = np.float32([-0.356674969, -1.20397282, -0.430782944, -1.02165115])
+    assert model.log_probs[1:].tolist() == expected.tolist()
+
+
 def test_states_that_emit_nothing_take_no_frame() -> None:
     entry = (state(-1, -1, (1, 1.0)), state(0, 0, (1, 0.5), (2, 0.5)), FINAL)
     assert HmmTopology.of({1: entry}).min_length(1) == 1
