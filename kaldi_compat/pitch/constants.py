@@ -85,7 +85,7 @@ class PitchConstants:
     @functools.lru_cache(maxsize=16)
     def from_options(cls, options: PitchOptions) -> PitchConstants:
         """Compute the constants from the options of the tracker. Equal options share one object."""
-        rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
+        rate_in, rate_out = int(as_float32(options.sample_frequency)), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         half_width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))  # Half the filter's width in s.
         rate = as_float32(options.resample_frequency)
