@@ -33,7 +33,7 @@ class Options(FileOptions):
 @program("copy-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table or file of vectors, resized and scaled on request. Return 0 if an entry is written, else 1."""
-    scale = options.scale
+    scale = as_float32(options.scale)
     if scale != 1.0 and not are_tables(source, target):
         logger.warning(
             "--scale has no effect on single files, as in Kaldi; use a table, e.g. scp:'echo x %s |'", source
@@ -48,9 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
     elif options.change_dim < 0 and scale == 1.0:
         logger.info("Copied %d vectors.", counts.done)
     else:
-        logger.info(
-            "Copied %d vectors, setting dim to %d scaled by %g", counts.done, options.change_dim, as_float32(scale)
-        )
+        logger.info("Copied %d vectors, setting dim to %d scaled by %g", counts.done, options.change_dim, scale)
     return counts.status
 
 

@@ -22,6 +22,7 @@ from io_ark.models import (
     AlignmentConverter,
     ContextDependency,
     ContextDependencyCodec,
+    DiagGmm,
     EventMap,
     HmmState,
     HmmTopology,
@@ -686,3 +687,13 @@ def test_owner_of_each_phone_is_its_alignment(reorder: bool) -> None:
     assert segments.owners.tolist() == [0, 0, 2] and segments.counts.tolist() == [2, 0, 1]
     reordered = is_reordered(MODELS["mono"], np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
     assert reordered.tolist() == [reorder, False, reorder]
+
+
+def test_gconsts_of_a_diagonal_mixture_are_rounded_as_in_kaldi() -> None:
+    gaussians, dims = np.arange(6)[:, None], np.arange(20)
+    precisions = np.float32(0.3) + np.float32(0.17) * ((gaussians * 7 + dims * 3) % 11).astype(np.float32)
+    products = np.float32(-1.5) + np.float32(0.31) * ((gaussians * 5 + dims * 4) % 13).astype(np.float32)
+    mixture = DiagGmm(np.arange(1, 7, dtype=np.float32) / np.float32(21), products, precisions)
+    # Printed by a C++ program with the types of DiagGmm::ComputeGconsts: nine digits, which identify a float.
+    expected = [-39.4073563, -38.6002922, -39.822834, -38.9519005, -31.7039127, -40.0663261]
+    assert mixture.gconsts.tolist() == np.float32(expected).tolist()
