@@ -127,3 +127,12 @@ def test_lda_adds_vectors_in_the_order_of_their_keys_as_in_kaldi() -> None:
     for name, keys in ("sorted.ark", sorted(values)), ("reversed.ark", sorted(values, reverse=True)):
         log = log_of(f"ivector-compute-lda --dim=1 {save(name, {key: values[key] for key in keys})} ark:utt2spk o.mat")
         assert "2-norm of iVector mean is 1.11022e-16" in log
+
+
+def test_scores_are_added_in_order_as_in_kaldi() -> None:
+    """From Python 3.12, sum() corrects the rounding error, so that the sum would be 1."""
+    save("first.ark", {key: np.float32([score]) for key, score in (("a", 2.0**60), ("b", 1), ("c", -(2.0**60)))})
+    save("second.ark", {"u": np.ones(1, np.float32)})
+    Path("trials").write_text("a u\nb u\nc u\n")
+    log = log_of("ivector-compute-dot-products trials ark:first.ark ark:second.ark scores")
+    assert "Mean dot-product was 0, standard deviation was 9.41357e+17" in log
