@@ -312,7 +312,9 @@ class Plda:
         log_dets = np.log(precisions).sum(axis=1) - np.log(unknown_precisions).sum()
         deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
         distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
-        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ unknown_precisions)
+        # Both distances are added in one order, so that trials of a model without variation between speakers score 0.
+        unknown_distances = (utterances**2 * unknown_precisions).sum(axis=1)
+        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + unknown_distances)
         return scores
 
     def _convert_vectors(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:

@@ -329,3 +329,10 @@ def test_models_log_numbers_as_kaldi_does(caplog: pytest.LogCaptureFixture) -> N
         plda.adapt(np.array([[3.0], [-2.0]]))
     assert "Smoothing within-class covariance by 0.123457, Psi is initially" in caplog.text
     assert "within-class covar in this direction is 0.123457, between-class is 0.876544" in caplog.text
+
+
+def test_trials_of_a_model_without_variation_between_speakers_score_zero_as_in_kaldi() -> None:
+    # Plda::LogLikelihoodRatio then subtracts two results of the same operations.
+    plda = Plda(mean=np.zeros(50), transform=np.eye(50), psi=np.zeros(50))
+    enrolled, tested = np.random.default_rng(0).standard_normal((2, 200, 50))
+    assert not plda.score_trials(enrolled, tested, 3).any()
