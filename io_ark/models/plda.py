@@ -145,7 +145,7 @@ class Plda:
         ):
             logger.info(
                 "For %d'th eigenvalue, value is %g, within-class covar in this direction is %g, between-class is %g",
-                i, value, within_variance, between_variance,
+                i, value, np.float32(within_variance), np.float32(between_variance),  # Kaldi rounds both.
             )  # fmt: skip
         excess = np.maximum(values - 1, 0)
         within, between = within + np.diag(excess * within_scale), between + np.diag(excess * between_scale)
@@ -320,7 +320,9 @@ class Plda:
         log_dets = np.log(precisions).sum(axis=1) - np.log(unknown_precisions).sum()
         deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
         distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
-        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ unknown_precisions)
+        # Both distances are added in one order, so that trials of a model without variation between speakers score 0.
+        unknown_distances = (utterances**2 * unknown_precisions).sum(axis=1)
+        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + unknown_distances)
         return scores
 
     def _convert_vectors(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
@@ -342,8 +344,9 @@ class Plda:
         """
         if not 0 <= factor <= 1:
             raise FormatError(f"the smoothing factor must be between 0 and 1, not {factor}")
-        logger.info("Smoothing within-class covariance by %g, Psi is initially: %s", factor, format_vector(self.psi))
-        within = 1 + round_option("smoothing", factor) * self.psi
+        share = round_option("smoothing", factor)
+        logger.info("Smoothing within-class covariance by %g, Psi is initially: %s", share, format_vector(self.psi))
+        within = 1 + share * self.psi
         smoothed = Plda(self.mean, self.transform * (within**-0.5)[:, None], self.psi / within)
         logger.info("New value of Psi is %s", format_vector(smoothed.psi))
         return smoothed

@@ -81,7 +81,9 @@ class TransitionModel:
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
         hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
         probabilities = [probability for state in hmm_states for _, probability in state.transitions]
-        log_probs = np.log(np.array([1.0, *probabilities], np.float32))  # Index 0 is unused.
+        # Unlike the float32 logarithm of NumPy, a rounded float64 logarithm nearly always equals that of C, logf().
+        logs = np.log(np.array([1.0, *probabilities], np.float32), dtype=np.float64)
+        log_probs = logs.astype(np.float32)  # Index 0 is unused.
         model = cls(topology, states, log_probs)
         model.check()
         return model
@@ -261,7 +263,7 @@ class TransitionModel:
         loops = np.flatnonzero(maps.is_self_loop)
         leaving_probs = np.float32(1) - np.exp(self.log_probs[loops])
         for probability in leaving_probs[leaving_probs <= 0].tolist():
-            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", probability)
+            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)
         result[maps.state[loops]] = np.log(np.where(leaving_probs <= 0, np.float32(1e-10), leaving_probs))
         return result

@@ -131,7 +131,8 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
 
 def scale_vector(x: Floats, factor: float) -> Floats:
     """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, even NaN."""
-    return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)
+    rounded = np.float32(factor)  # A tiny factor is rounded to zero.
+    return x * rounded if rounded != 0 else np.zeros_like(x)
 
 
 def _pad_to_lanes(b: Floats) -> Floats:
