@@ -479,7 +479,13 @@ class WaveCodec(_AudioCodec[Wave]):
         info = header.info
         dtype = ">i2" if info.big_endian else "<i2"
         # If the file is truncated, or the header lacks the number of bytes, all samples are read to count them.
-        if self.in_parts and isinstance(source, FileSource) and info.data_bytes and source.has_bytes(info.data_bytes):
+        # Unlike has_bytes(), count_remaining() notices that the file has become shorter.
+        if (
+            self.in_parts
+            and isinstance(source, FileSource)
+            and info.data_bytes
+            and source.count_remaining() >= info.data_bytes
+        ):
             count = _count_samples(source, info.data_bytes, header.block_bytes)
             return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, count), dtype)))
         data = _read_limited_samples(source, header, self.max_duration)

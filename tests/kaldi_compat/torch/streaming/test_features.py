@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.functional import checks
 from kaldi_compat.functional.cmvn import cmvn_statistics, sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
 from kaldi_compat.functional.splice import splice
@@ -489,7 +490,8 @@ def test_sliding_cmvn_of_slots_that_wait(center: bool, norm_vars: bool) -> None:
         torch.testing.assert_close(whole, module(frames[slot]), rtol=1e-4, atol=1e-4)
 
 
-def test_scale_is_checked_after_silence() -> None:
+def test_scale_is_checked_after_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
     stream = Fbank(dither=0.0).stream()
     stream(torch.zeros(800))
     with pytest.warns(UserWarning, match="scale"):
