@@ -125,7 +125,7 @@ def _unquote_word(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Split an entry of ``wav.scp`` from :meth:`DataDir.perturb_speed` into the input of the sox command and the speed factor.
+    """Split a ``wav.scp`` entry from :meth:`DataDir.perturb_speed` into the sox command's input and the speed factor.
 
     The input is a file name, or a command that ends in ``|``. Return None if ``rxfilename`` is not such an entry.
 

@@ -37,7 +37,7 @@ def parse_decimals(fields: list[bytes]) -> list[float] | None:
 
 
 def parse_column(chunk: bytes, number: int) -> list[float]:
-    """Return the number at the start of field ``number``, counted from 1, of each line of a chunk, or 0 if there is no number."""
+    """Return the number at the start of field ``number`` (from 1) of each line of a chunk, or 0 if there is none."""
     fields = get_column(chunk, number, awk=True)
     decimals = parse_decimals(fields)
     return list(map(parse_number, fields)) if decimals is None else decimals
@@ -54,7 +54,7 @@ def is_above(field: bytes, limit: bytes) -> bool:
 
 
 def format_number(value: float) -> bytes:
-    """Format a number as awk does: exactly if it is whole and its magnitude is below 2**53, else with six significant digits."""
+    """Format a number like awk: exactly if it is whole and below 2**53 in magnitude, else to six significant digits."""
     return b"%d" % value if abs(value) < 2**53 and value == int(value) else b"%.6g" % value
 
 

@@ -47,7 +47,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same_directory(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError with Kaldi's ``message`` if the paths are equal, or if :func:`refuse_target` refuses the target."""
+    """Raise DataDirError with Kaldi's ``message`` for equal paths, or if :func:`refuse_target` refuses the target."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -112,7 +112,7 @@ def subset_directory(
         _choose_utterances(say, src, stage, subset_size, option, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
-            """Write each file of ``names`` (separated by spaces) that the source has, with the lines whose keys are in ``keys``."""
+            """Write the existing files of ``names`` (separated by spaces) with the lines whose keys are in ``keys``."""
             for name in names.split():
                 if path := src.find(name):
                     write_filtered_lines(stage, path, name, keys, may_end_blank=True)
@@ -258,7 +258,7 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of the last file frame_shift in the directories that have feats.scp, or "" if there is no such file.
+    """Return the path of the last file frame_shift in the directories that have feats.scp, or "" if there is none.
 
     Raise DataDirError if two of these files differ.
     """
@@ -268,14 +268,15 @@ def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
         if src.find("feats.scp") and (path := src.find("frame_shift")):
             shift = b"".join(read_chunks(path))
             if last_src and last_shift != shift:
-                message = f"different frame_shift in directories {src.folder} and  {last_src.folder}. Cannot combine features."
+                folders = f"{src.folder} and  {last_src.folder}"
+                message = f"different frame_shift in directories {folders}. Cannot combine features."
                 raise say.with_name(f"{say.name}:error").fail(message)
             last_src, last_shift = src, shift
     return last_src.find("frame_shift") if last_src else ""
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
-    """Yield chunks of a file utt2uniq for utterances that were never renamed: each utterance in utt2spk is mapped to itself."""
+    """Yield chunks of a file utt2uniq for never renamed utterances: each utterance in utt2spk is mapped to itself."""
     for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
@@ -294,7 +295,7 @@ class Renaming:
         self.prefix, self.suffix = (affix.encode("utf-8", "surrogateescape") for affix in (prefix, suffix))
         if prefix or suffix:
             self.keys = set(read_keys(listing))
-        else:  # Kaldi's script turns an empty line of the listing into a blank line of its map, which apply_map.pl refuses.
+        else:  # Kaldi's script turns an empty line of the listing into a blank map line, which apply_map.pl refuses.
             self.keys = read_id_list(listing, "apply_map.pl: empty line,")
 
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
@@ -319,7 +320,7 @@ class Renaming:
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
-        """Return a chunk of the file ``path`` with renamed keys and single spaces, as :meth:`rename_lines` describes."""
+        """Return a chunk of the file ``path`` with renamed keys and single spaces (see :meth:`rename_lines`)."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"  # Add the prefix to all lines at once.
@@ -402,7 +403,7 @@ def copy_directory(
 
 
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
-    """Validate the directory ``target``, which was made from ``src``, and return the result of :func:`validate_directory`.
+    """Validate the directory ``target`` made from ``src``, and return the result of :func:`validate_directory`.
 
     feats.scp, text and the ``optional_files`` may be missing from the target if ``src`` lacks them. ``options`` has
     further options of validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the
@@ -509,7 +510,7 @@ def _read_durations(path: str) -> _Durations:
 def _divide_speaker(
     speaker: bytes, names: list[bytes], max_count: int, max_seconds: float, durations: _Durations | None
 ) -> list[bytes]:
-    """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers ``<speaker>-<number>``.
+    """Return lines of utt2spk that assign the utterances ``names`` of a speaker to new speakers ``<speaker>-<number>``.
 
     A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the
     utterances of a new speaker last at most ``max_seconds`` in total. A longer utterance gets its own speaker.
@@ -533,7 +534,7 @@ def _divide_speaker(
 
 
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
-    """Yield chunks of a file ``text`` without some of its lines, so that about ``max_count`` lines of each transcript remain.
+    """Yield chunks of a file ``text`` with at most about ``max_count`` lines of each transcript.
 
     If a transcript occurs ``count >= max_count`` times, each of its lines is kept with the probability ``max_count /
     count``. The pseudo-random numbers are the same as in Kaldi's remove_dup_utts.sh.
@@ -560,7 +561,7 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain (Kaldi: remove_dup_utts.sh).
+    """Copy a directory with at most about ``max_count`` utterances of each transcript (Kaldi: remove_dup_utts.sh).
 
     Return the exit status 0. Raise DataDirError if the string ``max_count`` is not a whole number above 1, the source
     has no file ``text``, the target is the source, or a directory is invalid or cannot be read or written.

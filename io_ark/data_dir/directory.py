@@ -44,7 +44,7 @@ _HOW = get_args(How)
 
 
 class DataDir(os.PathLike[str]):
-    """Data directory: ``wav.scp``, ``utt2spk``, ``text`` and other files with a line for each utterance, speaker or recording.
+    """Data directory: ``wav.scp``, ``utt2spk`` and other files with a line per utterance, speaker or recording.
 
     Files are read on access. A property raises :class:`ArkError` if the file is missing or invalid.
 
@@ -63,7 +63,8 @@ class DataDir(os.PathLike[str]):
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
-    >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n", "text": "b-1 no\\na-1 yes\\n"}.items():
+    >>> files = {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n", "text": "b-1 no\\na-1 yes\\n"}
+    >>> for name, text in files.items():
     ...     _ = open(os.path.join(folder, name), "w").write(text)
     >>> from io_ark import DataDir
     >>> data = DataDir(folder).fix()
@@ -92,7 +93,7 @@ class DataDir(os.PathLike[str]):
         return hash(os.path.realpath(self.path))
 
     def __len__(self) -> int:
-        """Return the number of utterances: of newlines in utt2spk, or without this file, of lines in segments or else wav.scp."""
+        """Return the number of utterances: newlines in utt2spk, or without it, lines in segments or else wav.scp."""
         return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
@@ -103,7 +104,7 @@ class DataDir(os.PathLike[str]):
         return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
 
     def __repr__(self) -> str:
-        """Return the path, the numbers of utterances and speakers, the hours if they are known, and the names of the files."""
+        """Return the path, the numbers of utterances and speakers, the hours if known, and the names of the files."""
         counts = self.counts()
         totals = [
             f"{counts[name]:,} {units}"
@@ -134,14 +135,15 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Map the name of each existing file that :meth:`fix` sorts to its number of newlines, as counted by ``wc -l``."""
+        """Map the name of each existing file that :meth:`fix` sorts to its number of newlines, as in ``wc -l``."""
         refuse_half_changed_directory(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
-        """Return the total duration of the utterances in hours, from ``utt2dur`` or else ``segments``, or None if neither exists.
+        """Return the total duration of the utterances in hours, or None without ``utt2dur`` and ``segments``.
 
-        For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
+        The durations come from ``utt2dur``, or else from ``segments``. For a segment that ends at -1, the duration of
+        the recording is read from ``reco2dur``, or else from the audio.
 
         Raises:
             DataDirError: a segment ends at -1, but its recording has no duration, or ends before the segment starts.
@@ -160,13 +162,13 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _sum_known_hours(self) -> float | None:
-        """Return the result of :meth:`hours` without reading audio, or None if a duration is unknown or a file is invalid."""
+        """Return :meth:`hours` without reading audio, or None if a duration is unknown or a file is invalid."""
         with contextlib.suppress(DataDirError):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
     def _read_utterance_keys(self) -> Iterator[bytes]:
-        """Return an iterator over the names of utterances in the first existing file of utt2spk, segments and wav.scp."""
+        """Return an iterator over the utterances' names in the first existing file of utt2spk, segments and wav.scp."""
         # The default name makes file() raise MissingFileError.
         existing_name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(existing_name)))
@@ -201,9 +203,9 @@ class DataDir(os.PathLike[str]):
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio (channels, samples) of each utterance as a ``Wave``, cut from its recording if the directory has segments.
+        """Audio (channels, samples) of each utterance as a ``Wave``, read on access.
 
-        Read on access.
+        If the directory has segments, the audio of an utterance is cut from its recording.
         """
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
@@ -307,9 +309,10 @@ class DataDir(os.PathLike[str]):
     def fix(
         self, *, strip_cr: bool = False, utt_files: Iterable[str] = (), speaker_files: Iterable[str] = ()
     ) -> DataDir:
-        """Sort all files in place, remove the utterances that one of the files lacks, and return this directory (Kaldi: fix_data_dir.sh).
+        """Sort all files in place, and remove the utterances that one of the files lacks (Kaldi: fix_data_dir.sh).
 
-        Copies of the old files are in ``.backup``. As with Kaldi's script, most of these copies are sorted.
+        Return this directory. Copies of the old files are in ``.backup``. As with Kaldi's script, most of these copies
+        are sorted.
 
         Args:
             strip_cr: True to remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.

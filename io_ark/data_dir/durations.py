@@ -143,7 +143,7 @@ def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
 def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide the directory of ``stage`` into ``parts`` parts, compute the file ``name`` of each part, and join these files.
+    """Compute the file ``name`` for each of ``parts`` parts of the directory of ``stage``, and join these files.
 
     The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines
     of the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
@@ -169,7 +169,7 @@ def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes
 def get_utt2dur(
     say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
-    """Write utt2dur with the duration of each utterance in seconds (Kaldi: get_utt2dur.sh), and return the exit status 0.
+    """Write utt2dur with the duration of each utterance in seconds (Kaldi: get_utt2dur.sh). Return the exit status 0.
 
     If utt2dur has as many lines as utt2spk, it is not changed. The durations come from the first of these sources that
     exists: segments, utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
@@ -328,7 +328,7 @@ def measure_recordings(
 
 
 def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
-    """Return the durations, in seconds, of the recordings or utterances ``names`` from the file ``file`` of a directory.
+    """Return the durations, in seconds, of the recordings or utterances ``names`` from the file ``file`` of ``src``.
 
     Names that the file lacks are omitted, and so are durations of 0 or less. The file may be missing.
     """
@@ -342,7 +342,7 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
 
 
 def _has_speed_command(wav_scp: str) -> bool:
-    """Return True if a sox command in the file ``wav_scp`` changes the speed of a recording, or False if the file is missing."""
+    """Return True if the file ``wav_scp`` exists and has a sox command that changes the speed of a recording."""
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
@@ -355,10 +355,12 @@ def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
     if not _has_speed_command(wav):
         return False
     say(
-        "reading from the entire wav file to fix the problem caused by sox commands with speed perturbation. It is going to be slow."
+        "reading from the entire wav file to fix the problem caused by sox commands with speed perturbation. "
+        "It is going to be slow."
     )
     say.write(
-        f"... It is much faster if you call get_{name}.sh *before* doing the speed perturbation via e.g. perturb_data_dir_speed.sh or "
+        f"... It is much faster if you call get_{name}.sh *before* doing the speed perturbation "
+        "via e.g. perturb_data_dir_speed.sh or "
     )
     say.write("... perturb_data_dir_speed_3way.sh.")
     return True

@@ -33,12 +33,18 @@ MEASURED_FILES = ("utt2dur", "utt2num_frames")
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
 _LINE_END_RETURN = re.compile(rb"(?<!\r)\r+(?=\n|\Z)")  # A line ends at a newline or at the end of the file.
-_RETURN = "ends with a carriage return: remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
+_RETURN = (
+    "ends with a carriage return: "
+    "remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
+)
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
 _EMPTY = "is empty: remove the file, or make the file again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
-_SPEAKER_ORDER = "utt2spk is not in sorted order when sorted first on speaker-id \n(fix this by making speaker-ids prefixes of utt-ids)"
+_SPEAKER_ORDER = (
+    "utt2spk is not in sorted order when sorted first on speaker-id \n"
+    "(fix this by making speaker-ids prefixes of utt-ids)"
+)
 # Checks of the order in Kaldi's script: a file, True to check the order of its speakers instead of its lines, and the
 # message.
 _ORDERS = [
@@ -52,10 +58,10 @@ _ORDERS = [
 def fix_directory(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
-    """Sort the files of a data directory in place, remove utterances that one of the files lacks, and return the exit status.
+    """Sort the files of a data directory in place, and remove utterances that one of the files lacks.
 
-    The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most
-    files in ``.backup`` are sorted versions of the old files.
+    Return the exit status, which is 0 unless the recipe's own script fixes the directory. As with Kaldi's
+    fix_data_dir.sh, most files in ``.backup`` are sorted versions of the old files.
 
     Args:
         say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own
@@ -131,7 +137,7 @@ class _Fix:
             self.filter_recordings()
 
     def check_file(self, name: str) -> None:
-        """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a fifth field in segments.
+        """Raise DataDirError for a carriage return that ends a line, a byte-order mark, or a fifth field in segments.
 
         If ``self.strip_cr`` is true, carriage returns at the ends of lines are removed instead.
         """
@@ -172,7 +178,7 @@ class _Fix:
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def refuse_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Raise DataDirError for a key with two values in the file at ``path``, or only warn if ``name`` is in DERIVED_FILES."""
+        """Raise DataDirError for a key with two values in ``path``, or only warn if ``name`` is in DERIVED_FILES."""
         numbered_lines = [
             (line_number, line.split())
             for line_number, line in enumerate(read_lines(path), 1)
@@ -271,7 +277,7 @@ class _Fix:
                 self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that are in all of utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
+        """Keep the utterances in all of utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
 
         Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments,
         the utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.
@@ -309,7 +315,7 @@ class _Fix:
                 self.filter_file(remaining, name)
 
     def check_open_ended_segments(self, name: str) -> None:
-        """Raise DataDirError if the file ``name``, one of MEASURED_FILES, has no value above 0 for a segment that ends at -1."""
+        """Raise DataDirError if ``name``, one of MEASURED_FILES, has no value above 0 for a segment that ends at -1."""
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive_value)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -369,7 +375,7 @@ def write_filtered_lines(
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write the file ``name`` of a stage: ``first_lines``, then the lines of the file ``source`` whose key is in ``keys``.
+    """Write the file ``name`` of a stage: ``first_lines``, then the lines of ``source`` whose key is in ``keys``.
 
     Raise DataDirError for a blank line in ``source``. With ``may_end_blank``, blank lines at its end only cause a
     warning.

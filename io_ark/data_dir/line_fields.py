@@ -41,7 +41,7 @@ def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
 
 
 def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[bytes]:
-    """Return field ``number``, counted from 1, of each line of a chunk, or b"" for a shorter line (see :func:`get_field`)."""
+    """Return field ``number`` of each line of a chunk, or b"" for a shorter line (see :func:`get_field`)."""
     lines = split_lines(chunk)
     awk = awk and any(space in chunk for space in _NOT_SPLIT_BY_AWK)
     if not awk:

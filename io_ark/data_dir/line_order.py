@@ -15,9 +15,9 @@ _FROM_NEWLINE = bytes(range(ord("\n"), 256))
 
 
 def find_unsorted_key(keys: list[bytes], previous: bytes | None) -> int:
-    """Return the number, counted from 1, of the first key that is not larger than the key before, or 0 if the keys increase.
+    """Return the number of the first key that is not larger than the key before, or 0 if the keys increase.
 
-    ``previous`` is the key before ``keys``, or None at the start of a file.
+    Keys are counted from 1. ``previous`` is the key before ``keys``, or None at the start of a file.
     """
     if previous is not None and keys and keys[0] <= previous:
         return 1
@@ -27,7 +27,7 @@ def find_unsorted_key(keys: list[bytes], previous: bytes | None) -> int:
 
 
 def is_sorted(file: str) -> bool:
-    """Return True if the first fields of a file's lines increase, no line is indented or blank, and a newline ends the file."""
+    """Return True if the lines' first fields increase, no line is indented or blank, and a newline ends the file."""
     previous = None
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)
@@ -47,10 +47,10 @@ def get_sort_key(line: bytes) -> bytes:
 
 
 def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
-    """Sort the lines of several files (iterables of chunks) by their bytes or by ``key``, stably, and add missing newlines.
+    """Sort the lines of several files by their bytes or by ``key``, stably, and add missing newlines.
 
-    Newlines are not compared, so a line precedes longer lines that begin with it, even if a tab follows, which is less
-    than a newline.
+    Each file is an iterable of chunks. Newlines are not compared, so a line precedes longer lines that begin with it,
+    even if a tab follows, which is less than a newline.
     """
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):

@@ -30,7 +30,7 @@ DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5D
 
 
 def make_usage_error(status: int = DIED) -> DataDirError:
-    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call_script` shows the script's usage."""
+    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call_script` shows the usage."""
     return DataDirError("", status=status)
 
 
@@ -61,7 +61,7 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def report_open_errors(message: str) -> Iterator[None]:
-    """Within this context, convert the error for a file that cannot be opened to DataDirError, with Perl's text "message: reason"."""
+    """In this context, convert a failure to open a file to DataDirError with Perl's text "message: reason"."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
@@ -189,7 +189,7 @@ def parse_positive_integer(text: str) -> int:
 
 @functools.cache  # Many parts have the same size, and thus the same choice.
 def _mark_spread_lines(count: int, size: int) -> bytes:
-    """Return a byte for each of ``count`` lines: 1 for the ``size`` evenly spread lines of subset_scp.pl, otherwise 0."""
+    """Return a byte for each of ``count`` lines: 1 for the ``size`` evenly spread lines of subset_scp.pl, else 0."""
     if size in (0, count):
         return bytes([size > 0]) * count
     return _mark_spread_lines(count // 2, size // 2) + _mark_spread_lines(count - count // 2, size - size // 2)
@@ -371,7 +371,8 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     """
     speaker_count, sums = len(sizes), list(accumulate(sizes, initial=0))
     if speaker_count < parts:
-        message = f"Refusing to split data because number of speakers {speaker_count} is less than the number of output .scp files {parts}"
+        counts = f"number of speakers {speaker_count} is less than the number of output .scp files {parts}"
+        message = f"Refusing to split data because {counts}"
         raise DataDirError(f"{say.name}: {message}: use fewer parts", status=DIED, partly=True)
     bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]  # Quotients that are rounded up.
 
@@ -430,7 +431,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
 
 
 def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of the file ``scp`` into ``part_count`` parts of successive lines, whose sizes differ by at most one.
+    """Divide the lines of the file ``scp`` into ``part_count`` consecutive parts whose sizes differ by at most one.
 
     Raise DataDirError if the file cannot be read, or has fewer lines than parts.
     """
@@ -536,7 +537,7 @@ def validate_text(say: Printer, argv: list[str]) -> int:
 
 
 def check_text(say: Printer, file: str) -> None:
-    """Raise DataDirError if a file of transcripts is empty or unreadable, or if :func:`find_text_problem` finds a problem."""
+    """Raise DataDirError if a transcript file is empty or unreadable, or has a fault (:func:`find_text_problem`)."""
     try:
         is_empty = os.path.getsize(file) == 0 and os.path.isfile(file)
         problem, line_number, key = find_text_problem(file)

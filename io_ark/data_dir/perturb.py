@@ -170,7 +170,7 @@ def change_speed_of_files(
 
 
 def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
-    """Write to ``stage`` the files of a data directory that has every utterance of ``src`` at every speed in ``factors``.
+    """Write to ``stage`` the files of a directory with every utterance of ``src`` at every speed in ``factors``.
 
     The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as
     ``sp0.9-``, except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and
@@ -420,7 +420,7 @@ def change_recordings(
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Yield the changed content of wav.scp at ``path``: chunks from ``change_chunk``, or single lines from ``change_line``.
+    """Yield the changed wav.scp at ``path``: chunks from ``change_chunk``, or single lines from ``change_line``.
 
     Args:
         change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed
@@ -466,7 +466,7 @@ def _read_volumes(path: str) -> dict[bytes, float]:
 
 
 def _has_volume(path: str) -> bool:
-    """Return True if Kaldi's script finds a command that changes the volume in one of the first 100 lines of wav.scp."""
+    """Return True if Kaldi's script finds, in the first 100 lines of wav.scp, a command that changes the volume."""
     for line in itertools.islice(read_lines(path), 100):
         words = _QUOTED.sub(b"x", line).split()
         if words and words[-1].endswith(b"|"):

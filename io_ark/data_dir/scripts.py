@@ -130,7 +130,7 @@ def format_flag(name: str) -> str:
 
 
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options like parse_options.sh: ``--name value`` before the arguments, and configuration files with ``--config``.
+    """Read options like parse_options.sh: ``--name value`` before the arguments, and files passed with ``--config``.
 
     ``options`` has the default of each option by name, and ``argv`` is the command line, whose options override the
     options in configuration files. ``--config`` is also read among the arguments. Unknown options in a file are
@@ -168,7 +168,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
 
 
 def read_settings(path: str) -> list[tuple[str, str]]:
-    """Return the names and values of the assignments ``name=value`` in the configuration file ``path`` for shell scripts.
+    """Return the names and values of the assignments ``name=value`` in the shell configuration file ``path``.
 
     A line may have several assignments, quotes, and a comment. Raise DataDirError if the file cannot be read or has
     other words.
@@ -271,7 +271,7 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return a line of help for each option: the flag, the meaning from the Args of the script's function, and the default."""
+    """Return a help line for each option: the flag, the meaning from the Args of the script's function, the default."""
     _, _, docstring_end = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")
     arguments, _, _ = docstring_end.partition("\n\n")
     meanings: dict[str, str] = {}
@@ -408,7 +408,7 @@ def main(name: str) -> int:
 
 
 def format_launcher(name: str, python: str, root: str) -> bytes:
-    """Return a launcher: a program that runs the script ``name`` of the installation in ``root`` with the interpreter ``python``.
+    """Return a launcher that runs the script ``name`` of the installation in ``root`` with the interpreter ``python``.
 
     The program is for a shell, which starts Python, because the path of Python may be too long for a ``#!`` line. The
     shell also refuses a directory as standard input, or ignores it if the script reads no input. To Python, the shell's
@@ -459,7 +459,7 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its subfolder ``data``, or a parent that a relative path contains is a symbolic link."""
+    """Raise DataDirError if a folder, its subfolder ``data``, or a parent in a relative path is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):

@@ -19,7 +19,7 @@ def is_to_the_end(end: bytes) -> bool:
 
 
 def is_interval(start: bytes, end: bytes) -> bool:
-    """Return True if a segment's end is above its start, as awk compares them, or if the end is -1 and the start 0 or later."""
+    """Return True if a segment's end is above its start, as awk compares them, or the end is -1 and the start >= 0."""
     return is_number(start) and float(start) >= 0 if is_to_the_end(end) else is_above(end, start)
 
 

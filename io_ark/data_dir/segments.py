@@ -83,7 +83,8 @@ class Segment:
         channel = self.channel or 0
         if channel >= channels:
             self._raise_range_error(
-                f"has channel {channel}, but the last channel of the recording is {channels - 1}: correct the fifth field"
+                f"has channel {channel}, but the last channel of the recording is {channels - 1}: "
+                "correct the fifth field"
             )
         first_sample, end_sample = (int(time * float(rate) + 0.5) for time in (self.start, end))
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first_sample:end_sample])

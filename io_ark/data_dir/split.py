@@ -14,11 +14,14 @@ from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, l
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 # As in split_data.sh, the parts are out of date if one of these files is newer.
-WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
+WATCHED_FILES = (
+    "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments "
+    "reco2file_and_channel utt2lang"
+)
 
 
 def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
-    """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1`` (Kaldi: split_data.sh).
+    """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance (Kaldi: split_data.sh).
 
     Parts that are up to date are not written again. Return the exit status 0.
 
@@ -51,7 +54,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
 
 
 def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
-    """Return True unless the folder ``first_part`` exists and has all :data:`WATCHED_FILES` of ``src``, none older than in ``src``."""
+    """Return True unless ``first_part`` is a folder with all WATCHED_FILES of ``src``, none older than in ``src``."""
     names = [name for name in WATCHED_FILES.split() if src.find(name)]
     pairs = [(src.find(name), os.path.join(first_part, name)) for name in names]
     return not os.path.isdir(first_part) or any(

@@ -1,4 +1,4 @@
-"""Change a data directory under a lock, so that at the end either all new files replace the old files, or no file changes."""
+"""Change a data directory under a lock, so that either all new files replace the old files, or no file changes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STARTS_WITH_MARK = (
 BACKUP = ".backup"
 # Names of the files of a data directory that Kaldi's scripts make, copy or move away. fix_data_dir.sh sorts _SORTED.
 _SORTED = (
-    "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
-    "utt2dur reco2dur utt2num_frames"
+    "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang "
+    "utt2uniq utt2dur reco2dur utt2num_frames"
 )
 _UNSORTED = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
 SORTED_FILES = _SORTED.split()
@@ -60,7 +60,7 @@ Rename = tuple[str, str]
 
 
 def _unescape_name(escaped: str) -> str:
-    """Return the name of a file from its escaped form in the name of a temporary file (:meth:`Stage.make_temporary_path`)."""
+    """Return a file's name from its escaped form in a temporary file's name (:meth:`Stage.make_temporary_path`)."""
     return escaped.replace("%2F", "/").replace("%25", "%")
 
 
@@ -267,10 +267,11 @@ def refuse_byte_order_mark(path: str) -> None:
 
 
 def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple[int, list[Rename]]]]:
-    """Return the names of temporary files to remove, and for each unfinished change the time of its list in ns and its renames.
+    """Return the names of temporary files to remove, and the time and the renames of each unfinished change.
 
-    For ``is_locked``, see :func:`clear_up_directory`. Warn once about a list of changes that is invalid or from another
-    machine. The temporary files of the process that wrote such a list are kept.
+    The time of a change is the time of its list in ns. For ``is_locked``, see :func:`clear_up_directory`. Warn once
+    about a list of changes that is invalid or from another machine. The temporary files of the process that wrote such
+    a list are kept.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
     changes: list[tuple[int, list[Rename]]] = []
@@ -351,7 +352,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames in the temporary file ``name`` of a directory, which the process with the id ``process`` has written.
+    """Return the renames in a directory's temporary file ``name``, which the process with the ID ``process`` wrote.
 
     Return [] if the file is malformed, or has a rename that this process cannot have listed.
     """
@@ -379,7 +380,7 @@ def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
 
 
 def is_inside(folder: str, name: str) -> bool:
-    """Return True if the relative path ``name`` stays within ``folder``, and none of its folders is a link or a file."""
+    """Return True if the relative path ``name`` stays within ``folder``, and no folder in it is a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
@@ -765,7 +766,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """At the commit, copy the current version of the file ``name`` into ``.backup``, unless this version is already copied.
+        """At the commit, copy the current version of the file ``name`` into ``.backup``, unless it is already copied.
 
         In a stage with sources that has not written the file, the old file of the directory is copied.
         """
@@ -831,7 +832,7 @@ class Stage(DataFiles):
         return path
 
     def _list_renames(self, name: str, new: str | None) -> list[Rename]:
-        """Return the rename of the file at the path ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
+        """Return the rename of ``new`` to ``name`` (the removal of ``name`` for None), or [] if nothing changes."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []

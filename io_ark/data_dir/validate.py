@@ -122,7 +122,8 @@ class Check(DataFiles):
             raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted_line:
             previous, key = key_list.keys[key_list.unsorted_line - 2 : key_list.unsorted_line]
-            problem = f"follows {decode_key(previous)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
+            command = f"kaldi-compat data fix {self.folder}"
+            problem = f"follows {decode_key(previous)}: sort the file (LC_ALL=C sort), or run {command}"
             if key == previous:
                 problem = "is a duplicate key: remove one of the lines"
             elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
@@ -234,7 +235,7 @@ def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], g
 
 
 def run_image_script(script: str, *arguments: str) -> int:
-    """Run the recipe's script ``image/<script>`` in the working directory, and return its exit status as a shell does."""
+    """Run the recipe's script ``image/<script>`` in the working directory, and return its exit status as shells do."""
     import subprocess
 
     sys.stdout.flush()
@@ -283,7 +284,7 @@ utt2num_frames|has_positive_integer|bad line: write a positive whole number||Bad
 reco2dur|has_positive_value|bad line: write a positive number of seconds||Bad line : {1}
 segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
 reco2file_and_channel|has_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
-"""
+"""  # noqa: E501
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 
 
@@ -407,7 +408,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
-    """Return advice on renaming the utterance ``key``, which is out of order, or its ``speaker``, so that utt2spk is sorted by speaker."""
+    """Return advice on renaming an unsorted utterance ``key`` or its ``speaker`` to sort utt2spk by speaker."""
     if key.startswith(speaker):
         return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
     return "begin every utterance's name with its speaker"

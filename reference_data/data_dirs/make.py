@@ -1,4 +1,4 @@
-"""Write ``outputs.json.xz``: what Kaldi's scripts for data directories write and return, for directories made from seeds.
+"""Write ``outputs.json.xz``: what Kaldi's data directory scripts write and return for directories made from seeds.
 
     python reference_data/data_dirs/make.py /path/to/kaldi/egs/wsj/s5/utils [count of directories]
 

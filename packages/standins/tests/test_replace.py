@@ -44,7 +44,8 @@ import torchaudio, torchaudio.compliance.kaldi
 from torchaudio.functional import compute_deltas
 import torchaudio.backend.sox_io_backend as sox
 from torchaudio.compliance.kaldi import fbank
-print(torchaudio.__name__, torchaudio.compliance.kaldi is torchaudio.compliance.kaldi, fbank.__module__, compute_deltas.__module__)
+print(torchaudio.__name__, torchaudio.compliance.kaldi is torchaudio.compliance.kaldi,
+      fbank.__module__, compute_deltas.__module__)
 print(torchaudio.kaldi_io if hasattr(torchaudio, "kaldi_io") else "none")
 import torchaudio.kaldi_io
 print(torchaudio.kaldi_io.__name__)
@@ -54,7 +55,7 @@ try:
     import torchaudio.datasets
 except ImportError as error:
     print(error)
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture

@@ -136,7 +136,8 @@ def test_the_shell_reads_quoted_names_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "speed", "volume", "resampled"),
     [
-        ("a.wav", "sox -t wav a.wav -t wav - speed 0.9 |", "sox --vol 0.5 -t wav a.wav -t wav - |", "cat a.wav | {rate}"),
+        ("a.wav", "sox -t wav a.wav -t wav - speed 0.9 |", "sox --vol 0.5 -t wav a.wav -t wav - |",
+         "cat a.wav | {rate}"),
         ("größe.wav", "sox -t wav größe.wav -t wav - speed 0.9 |", "sox --vol 0.5 -t wav größe.wav -t wav - |",
          "cat größe.wav | {rate}"),
         ("a b.wav", "sox -t wav 'a b.wav' -t wav - speed 0.9 |", "sox --vol 0.5 -t wav 'a b.wav' -t wav - |",
@@ -154,7 +155,8 @@ def test_the_shell_reads_quoted_names_as_they_are(tmp_path: Path) -> None:
         ("https://a.org/a.wav?x=1&y=2", "wav-copy 'https://a.org/a.wav?x=1&y=2' - | sox -t wav - -t wav - speed 0.9 |",
          "wav-copy 'https://a.org/a.wav?x=1&y=2' - | sox --vol 0.5 -t wav - -t wav - |",
          "wav-copy 'https://a.org/a.wav?x=1&y=2' - | {rate}"),
-        ("a  b |", "a b | sox -t wav - -t wav - speed 0.9 |", "a  b | sox --vol 0.5 -t wav - -t wav - |", "a  b | {rate}"),
+        ("a  b |", "a b | sox -t wav - -t wav - speed 0.9 |", "a  b | sox --vol 0.5 -t wav - -t wav - |",
+         "a  b | {rate}"),
         ("-", "sox -t wav - -t wav - speed 0.9 |", "sox --vol 0.5 -t wav - -t wav - |", "cat - | {rate}"),
     ],
 )  # fmt: skip

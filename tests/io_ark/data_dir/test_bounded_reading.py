@@ -114,8 +114,8 @@ def test_durations_of_utterances_are_those_of_recordings_only_if_they_are_comple
         (tmp_path / f"{name}.wav").write_bytes(header(seconds) + bytes(2 * RATE * seconds))
     files = {"u": str(tmp_path / "u.wav"), "v": str(tmp_path / "v.wav")}
     for at, (utt2dur, segments, expected) in enumerate(
-        [("u 5\nv 6\n", "", "u 5\nv 6\n"), ("u 5\n", "", "u 1 \nv 2 \n"), ("u 5\nv 6\n", "u u 0 1\nv v 0 1\n", "u 1 \nv 2 \n"),
-         ("", "", "u 1 \nv 2 \n")]
+        [("u 5\nv 6\n", "", "u 5\nv 6\n"), ("u 5\n", "", "u 1 \nv 2 \n"),
+         ("u 5\nv 6\n", "u u 0 1\nv v 0 1\n", "u 1 \nv 2 \n"), ("", "", "u 1 \nv 2 \n")]
     ):  # fmt: skip
         data = directory(tmp_path / str(at), **files)
         for name, text in ("utt2dur", utt2dur), ("segments", segments):

@@ -251,7 +251,8 @@ def test_files_that_a_source_lacks_are_made_or_left_out(tmp_path: Path, capsys: 
     ):  # fmt: skip
         assert f"combine_data.sh [info]: {what}\n" in captured.out and not (tmp_path / "out" / name).exists()
     expected = {
-        "utt2uniq": "a x\nb y\nc z\nd d\ne e\n", "mine": "a 1\nc 3\nd 1\ne 2\n", "wav.scp": "d d.wav\ne e.wav\nr r.wav\n",
+        "utt2uniq": "a x\nb y\nc z\nd d\ne e\n", "mine": "a 1\nc 3\nd 1\ne 2\n",
+        "wav.scp": "d d.wav\ne e.wav\nr r.wav\n",
         "segments": "a r 0 1\nb r 1 2\nc r 2 3\nd d 0 1.5\ne e 0 2\n",
     }  # fmt: skip
     assert {name: (tmp_path / "out" / name).read_text() for name in expected} == expected
@@ -751,8 +752,8 @@ def test_entries_that_end_are_read_for_durations(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [("-j 2 2", "'-j 2 2'"), ("-j 2 5 --one-based", "'-j 2 5 --one-based'"), ("-j 2 0 --one-based", "'-j 2 0 --one-based'"),
-     ("-j 2 -1", "'-j 2 -1'")],
+    [("-j 2 2", "'-j 2 2'"), ("-j 2 5 --one-based", "'-j 2 5 --one-based'"),
+     ("-j 2 0 --one-based", "'-j 2 0 --one-based'"), ("-j 2 -1", "'-j 2 -1'")],
 )  # fmt: skip
 def test_number_of_a_part_is_within_the_parts(arguments: str, said: str) -> None:
     with pytest.raises(DataDirError, match=f"Invalid job number/index values for {said}"):

@@ -317,7 +317,9 @@ SOURCES: dict[str, tuple[Callable[[DataDir, Path], object], bool]] = {
     ),
     "copy": (lambda data, out: data.copy(out), False),
     "subset": (lambda data, out: data.subset(out, 1), False),
-    "remove_repetitions": (lambda data, out: directories.remove_repetitions(Printer("x"), "2", data.path, str(out)), False),
+    "remove_repetitions": (
+        lambda data, out: directories.remove_repetitions(Printer("x"), "2", data.path, str(out)), False
+    ),
 }  # fmt: skip
 
 
@@ -739,13 +741,14 @@ with Stage({str(target)!r}, Printer("x")) as stage:
 
 @pytest.mark.parametrize("job", ["perturb-speed 0.9 data out_speed0.9", "combine out data"])
 def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
-    """A job has some of the directories of speeds and their source, and waits for the others, for which a second one waits."""
+    """A job has some of the directories of speeds and their source, and waits for the others, as does a second job."""
     (tmp_path / "sox").write_text("")
     (tmp_path / "sox").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     directory(tmp_path / "data", 3)
     DataDir(tmp_path / "data").fix()
-    first = "import fcntl, os, subprocess, sys, time; from io_ark.data_dir import perturb; make = perturb._make_and_combine_speeds\n"
+    first = "import fcntl, os, subprocess, sys, time; from io_ark.data_dir import perturb\n"
+    first += "make = perturb._make_and_combine_speeds\n"
     first += "def late(*given, **more):\n"
     first += f"    other = subprocess.Popen([sys.executable, '-c', {CODE!r}, *{job.split()!r}], stdout=-3)\n"
     first += "    source = os.open('data', os.O_RDONLY)\n"

@@ -102,7 +102,8 @@ def test_scripts_differ_from_kaldis(
         shutil.copytree(start, place)
         status, out, err = run(place, command, monkeypatch, capfdbinary)
         stdout, expected = out.decode("utf-8", "replace"), result["stdout"].encode("latin-1")
-        told = f"{command} with {case['faults']}: {status}, of Kaldi {result['status']}\n{stdout}\n{err}\n{result['stdout']}"
+        told = f"{command} with {case['faults']}: {status}, of Kaldi {result['status']}\n"
+        told += f"{stdout}\n{err}\n{result['stdout']}"
         after = data_dirs.tree(place)
         wanted = {name: None if data is None else data.encode("latin-1") for name, data in result["files"].items()}
         changes = {name: after.get(name) for name in {*before, *after} if before.get(name) != after.get(name)}

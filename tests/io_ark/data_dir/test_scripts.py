@@ -343,7 +343,8 @@ def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
 # Scripts in the order in which they run, with what they print and their status.
 TOLD: dict[str, tuple[str, int]] = {
     "modify_speaker_info.sh data out": (
-        "modify_speaker_info.sh: one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.\n"
+        "modify_speaker_info.sh: one or both of the --utts-per-spk-max or --seconds-per-spk-max options "
+        "must be provided.\n"
         "modify_speaker_info.sh: moving out/cmvn.scp to out/.backup/cmvn.scp\n"
         "modify_speaker_info.sh: file utt2lang exists in dest out but not in src data.  Moving it to\n"
         " ... out/.backup/utt2lang\n"
@@ -408,7 +409,8 @@ TOLD: dict[str, tuple[str, int]] = {
         "Empty list of recordings (bad file empty/segments)?\n", 1,
     ),
     "perturb_data_dir_volume.sh uneven": (
-        "perturb_data_dir_volume.sh: uneven/feats.scp exists; moving it to uneven/.backup/ as it wouldn't be valid any more.\n"
+        "perturb_data_dir_volume.sh: uneven/feats.scp exists; moving it to uneven/.backup/ "
+        "as it wouldn't be valid any more.\n"
         "perturb_data_dir_volume.sh: added volume perturbation to the data in uneven\n", 0,
     ),
     "perturb_data_dir_volume.sh --scale-low 1 uneven": (
@@ -447,7 +449,8 @@ def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("data/utt2dur", "u0000 1\nu0001 1\nu0002 1\n"),
         ("frames/utt2num_frames", "u0000 100\n"), ("frames/frame_shift", "0.01\n"),
         ("out/utt2lang", "u0000 x\n"), ("out/utt2dur", "u0000 1\n"),
-        ("out/cmvn.scp", "s x\n"), ("uneven/feats.scp", "u0000 x\n"), ("uneven/text", "u0000 x\n"), ("empty/segments", ""),
+        ("out/cmvn.scp", "s x\n"), ("uneven/feats.scp", "u0000 x\n"), ("uneven/text", "u0000 x\n"),
+        ("empty/segments", ""),
     ):  # fmt: skip
         Path(name).write_text(text)
     found = {}

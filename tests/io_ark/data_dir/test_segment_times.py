@@ -88,7 +88,9 @@ def test_minus_one_stays_at_another_speed(data: DataDir) -> None:
     "job",
     [
         lambda data: data.copy(f"{data.path}-out"),
-        lambda data: DataDir.combine(f"{data.path}-out", data, data.copy(f"{data.path}-b", utt_prefix="x-", spk_prefix="x-")),
+        lambda data: DataDir.combine(
+            f"{data.path}-out", data, data.copy(f"{data.path}-b", utt_prefix="x-", spk_prefix="x-")
+        ),
         lambda data: data.subset(f"{data.path}-out", utterances=["u1", "u2", "u3"]),
         lambda data: data.resample(16000),
         lambda data: data.perturb_volume(),
@@ -126,7 +128,8 @@ def test_recording_is_read_once_for_adjacent_segments() -> None:
 
 @pytest.mark.parametrize(
     ("load", "line", "value"),
-    [(io_ark.load_utt2spk, "u1 s", "s"), (io_ark.load_spk2utt, "u1 a b", ["a", "b"]), (io_ark.load_text, "u1 a b", "a b"),
+    [(io_ark.load_utt2spk, "u1 s", "s"), (io_ark.load_spk2utt, "u1 a b", ["a", "b"]),
+     (io_ark.load_text, "u1 a b", "a b"),
      (io_ark.load_segments, "u1 r 0 1", io_ark.Segment("u1", "r", 0, 1))],
 )  # fmt: skip
 def test_files_are_read_from_commands_unless_these_are_refused(

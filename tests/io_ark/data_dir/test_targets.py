@@ -1,4 +1,7 @@
-"""Jobs that make a directory, onto targets of all kinds: a listing with digests differs only in the files that the job names."""
+"""Jobs that make a directory, onto targets of all kinds.
+
+A listing with digests differs only in the files that the job names.
+"""
 
 from __future__ import annotations
 
