@@ -224,6 +224,14 @@ def test_invalid_topology_is_refused(entry: tuple[HmmState, ...], message: str) 
         HmmTopology.of({1: entry})
 
 
+def test_text_of_a_topology_has_the_digits_of_floats() -> None:
+    """Kaldi's probability is a float, so ``os << probability`` writes 0.1234567, and not the double's 0.1234568."""
+    topology = HmmTopology.of({1: (state(0, 0, (0, 0.12345675000001), (1, 0.87654324999999)), FINAL)})
+    assert b" <Transition> 0 0.1234567 <Transition> 1 0.8765432 </State>" in encoded(
+        HmmTopologyCodec(), topology, binary=False
+    )
+
+
 @pytest.mark.parametrize("phones", [(-1,), (-5, 2), (0, 1)])
 def test_a_topology_refuses_phones_below_1(phones: tuple[int, ...]) -> None:
     entry = (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)
