@@ -269,9 +269,10 @@ class ExactComputer:
         """
         samples: npt.NDArray[Any] = block.samples
         starts, lengths, options = block.starts, block.lengths, self.plan.options
-        if (rate := float(block.rates[0])) != options.sample_frequency:
+        # Kaldi compares rates in single precision.
+        if (rate := as_float32(block.rates[0])) != (target := as_float32(options.sample_frequency)):
             audio = samples[starts[0] : starts[0] + lengths[0]].astype(np.float32)
-            samples = resample_waveform(audio, rate, options.sample_frequency)
+            samples = resample_waveform(audio, rate, target)
             starts, lengths = np.zeros_like(starts), np.array([len(samples)])
         batch = make_batch(self.plan, samples, lengths, starts=starts, vtln_warp=warps)
         if options.dither != 0:
@@ -312,7 +313,7 @@ class TorchComputer:
 
         from kaldi_compat.torch.features.resample import resample_linearly
 
-        rate, target = wave.sample_frequency, self.module.options.sample_frequency
+        rate, target = as_float32(wave.sample_frequency), as_float32(self.module.options.sample_frequency)
         with torch.inference_mode():
             # Copy read-only arrays, such as views of a file's bytes, because torch warns about them.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
