@@ -168,7 +168,7 @@ def test_each_window_is_the_one_described(frames: int, options: SlidingCmvnOptio
     ],
 )
 def test_deviations_are_powers_of_the_c_library(frames: tuple[float, ...], expected: tuple[float, ...]) -> None:
-    """C++ computed the expected numbers. With AVX-512, one of three differs if NumPy's operator ** computes the power."""
+    """C++ computed the expected numbers. With AVX-512, the operator ** of NumPy gives another digit in each case."""
     features = np.array(frames, np.float32)[:, None]
     normalized = sliding_cmvn(features, SlidingCmvnOptions(center=True, cmn_window=10, norm_vars=True))
     assert normalized.ravel().tolist() == np.array(expected, np.float32).tolist()
