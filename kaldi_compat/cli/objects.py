@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,11 +17,6 @@ Indices = npt.NDArray[np.intp]
 def compute_duration(num_samples: int, rate: float) -> float:
     """Compute the duration of ``num_samples`` samples at ``rate`` Hz in seconds, rounded to float32 as in Kaldi."""
     return float(np.float32(num_samples) / np.float32(rate))
-
-
-def add_in_order(numbers: Iterable[float], start: float = 0.0) -> float:
-    """Add numbers to ``start`` one by one in double precision. Since Python 3.12, ``sum`` corrects rounding errors."""
-    return functools.reduce(operator.add, numbers, start)
 
 
 def list_waves(block: Block) -> list[Wave]:

@@ -8,7 +8,7 @@ import io_ark
 from io_ark.blocks import Block, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.objects import Vector, add_in_order
+from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import find_speaker_vectors
 from kaldi_compat.cli.sums import sum_vectors
@@ -94,7 +94,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
             if means:
                 elements = np.concatenate(means)
                 squares = compute_signal_sums(elements, dim * np.arange(len(means) + 1))[:, 0]
-                square_sum = add_in_order(squares.tolist(), square_sum)
+                square_sum = sum(squares.tolist(), square_sum)
                 mean_sum = np.add.reduce([mean_sum if len(mean_sum) else np.zeros(dim), *means])
             return result
 

@@ -8,7 +8,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, WaveBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
-from kaldi_compat.cli.objects import add_in_order, compute_duration
+from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.base import BaseOptions
@@ -55,6 +55,6 @@ def main(options: Options, source: str, target: str) -> int:
     if durations:
         logger.info(
             "Mean duration was %g, min and max durations were %g, %g",
-            add_in_order(durations) / len(durations), min(durations), max(durations),
+            sum(durations) / len(durations), min(durations), max(durations),
         )  # fmt: skip
     return counts.status
