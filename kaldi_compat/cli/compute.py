@@ -222,7 +222,7 @@ class SpectralExtractor:
 
     def check_rates(self, audio: WaveBlock) -> None:
         """Raise AudioError if audio must be resampled, but the options forbid it or the block has several entries."""
-        target = self.options.sample_frequency
+        target = as_float32(self.options.sample_frequency)
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             is_allowed = self.options.allow_downsample if rate > target else self.options.allow_upsample
             if len(audio) > 1 or not is_allowed:
@@ -269,8 +269,8 @@ class ExactComputer:
         """
         samples: npt.NDArray[Any] = block.samples
         starts, lengths, options = block.starts, block.lengths, self.plan.options
-        # Kaldi compares rates in single precision.
-        if (rate := as_float32(block.rates[0])) != (target := as_float32(options.sample_frequency)):
+        target = as_float32(options.sample_frequency)
+        if (rate := float(block.rates[0])) != target:
             audio = samples[starts[0] : starts[0] + lengths[0]].astype(np.float32)
             samples = resample_waveform(audio, rate, target)
             starts, lengths = np.zeros_like(starts), np.array([len(samples)])
@@ -313,7 +313,7 @@ class TorchComputer:
 
         from kaldi_compat.torch.features.resample import resample_linearly
 
-        rate, target = as_float32(wave.sample_frequency), as_float32(self.module.options.sample_frequency)
+        rate, target = wave.sample_frequency, as_float32(self.module.options.sample_frequency)
         with torch.inference_mode():
             # Copy read-only arrays, such as views of a file's bytes, because torch warns about them.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
