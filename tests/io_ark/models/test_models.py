@@ -239,6 +239,13 @@ def test_a_topology_refuses_phones_below_1(phones: tuple[int, ...]) -> None:
         HmmTopology.of(dict.fromkeys(phones, entry))
 
 
+def test_a_self_loop_of_almost_1_is_left() -> None:
+    """In C, ``1.0 - expf(-3e-8f)`` is 5.96046e-08, so Kaldi does not raise the probability to 1e-10."""
+    topology = HmmTopology.of({1: (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)})
+    model = TransitionModel(topology, np.array([[1, 0, 0, 0]], np.int32), np.array([0, -3e-8, -17], np.float32))
+    assert np.exp(model.non_self_loop_log_probs()[1]) == pytest.approx(5.96046e-08)
+
+
 def test_probabilities_that_do_not_add_up_to_one_get_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     for total, warns in ((1.005, False), (1.05, True), (0.95, True)):
         caplog.clear()
