@@ -137,7 +137,7 @@ class PackedBlock(Block):
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Raise TypeError, because the block holds the bytes of the values, and cannot decode them."""
-        raise TypeError("packed entries have no values: write the block to a binary archive only")
+        raise TypeError("the values of packed entries cannot be read: write the block to a binary archive")
 
     def pack(self) -> PackedBlock:
         return self

@@ -64,10 +64,10 @@ class PosteriorArrays(NamedTuple):
         empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 
-    def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
-        """Split the frames into parts, which are views. ``frames``, (parts,), holds the frame count of each part."""
+    def split(self, frame_counts: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
+        """Yield consecutive parts of the posterior, which are views, with ``frame_counts`` (parts,) frames each."""
         pair_bounds = np.concatenate(([0], np.cumsum(self.counts)))
-        for begin, end in pairwise(accumulate(frames.tolist(), initial=0)):
+        for begin, end in pairwise(accumulate(frame_counts.tolist(), initial=0)):
             pairs = slice(pair_bounds[begin], pair_bounds[end])
             yield PosteriorArrays(self.counts[begin:end], self.integers[pairs], self.weights[pairs])
 

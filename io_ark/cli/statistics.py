@@ -77,7 +77,7 @@ class Moments:
     def __init__(self, column_count: int) -> None:
         self.count = np.zeros(column_count)  # Number of finite values in each column.
         self.mean = np.zeros(column_count)
-        self.squares = np.zeros(column_count)  # Sum of squared differences from each mean.
+        self.squares = np.zeros(column_count)  # Sum of squared differences from each column's mean.
         self.nan_count = np.zeros(column_count, np.int64)
         self.infinite_count = np.zeros(column_count, np.int64)
         self.minimum = np.full(column_count, np.inf)

@@ -23,7 +23,7 @@ def extract_range(value: Any, selection: Range, name: str = "") -> Any:
     """
     can_extract = hasattr(value, "extract_part")
     shape: tuple[int, ...] = getattr(value, "shape", ())
-    is_float = getattr(value, "dtype", _FLOAT).kind == "f"  # Compressed and sparse matrices are float without a dtype.
+    is_float = getattr(value, "dtype", _FLOAT).kind == "f"  # Compressed and sparse matrices of floats have no dtype.
     if not (can_extract or isinstance(value, np.ndarray)) or not is_float or len(shape) not in (1, 2):
         raise RangeError(f"the range [{selection.text}] needs a matrix or vector of floats: omit the range", file=name)
     slices = find_slices(selection, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]

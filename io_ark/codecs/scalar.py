@@ -21,6 +21,9 @@ from io_ark.text import quote_value
 
 Value = TypeVar("Value")
 
+# A size byte, and a number. They are no attributes of a codec, because a Struct cannot be pickled.
+_SIZED_FLOAT = struct.Struct("<bf")
+_SIZED_DOUBLE = struct.Struct("<bd")
 _BLANKS = (b" ", b"\t", b"\v", b"\f", b"\r")
 
 
@@ -78,7 +81,6 @@ class FloatCodec(_ScalarCodec[float]):
     def __init__(self, double: bool = False) -> None:
         self.double = double
         self.scan_kind = "double" if double else "float"
-        self._format = struct.Struct("<bd" if double else "<bf")  # A size byte, and the number.
 
     def create_pack(self, binary: bool) -> Pack:
         return create_number_pack(binary, np.float64 if self.double else np.float32)
@@ -88,12 +90,13 @@ class FloatCodec(_ScalarCodec[float]):
 
     def write_body(self, sink: Sink, value: float, binary: bool) -> None:
         refuse_masks(value)
+        layout = _SIZED_DOUBLE if self.double else _SIZED_FLOAT
         try:
-            packed = self._format.pack(self._format.size - 1, float(value))
+            packed = layout.pack(layout.size - 1, float(value))
         except (OverflowError, TypeError, ValueError) as error:
             name = "double" if self.double else "float"
             raise FormatError(f"{quote_value(value)} is not a number that fits into a {name}") from error
-        sink.write(packed if binary else (format_row([self._format.unpack(packed)[1]]) + "\n").encode("ascii"))
+        sink.write(packed if binary else (format_row([layout.unpack(packed)[1]]) + "\n").encode("ascii"))
 
 
 class BoolCodec(_ScalarCodec[bool]):

@@ -242,9 +242,10 @@ def read_samples(
 
 
 def _count_bytes(source: Source, announced_size: int | None) -> int:
-    """Skip the samples of a wave file, and return the number of their bytes that are present.
+    """Skip the samples of a wave file, and return how many bytes of samples were present.
 
-    ``announced_size`` is the number of bytes in the header. If it is None, raise FormatError for 4 GiB or more.
+    ``announced_size`` is the size of the samples in bytes according to the header. Log a warning if fewer bytes are
+    present. If the header has no size (None), raise FormatError for 4 GiB of samples or more.
     """
     limit = MAX_AUDIO_BYTES if announced_size is None else announced_size
     count = 0

@@ -1,8 +1,8 @@
 """Kaldi's data directories, and the text files in them: ``utt2spk``, ``spk2utt``, ``text``, ``segments``.
 
-:class:`DataDir` represents a directory. Files are read and written as bytes, so names that are not UTF-8 are preserved. The
-scripts of Kaldi's ``utils`` folder are in :mod:`io_ark.data_dir.scripts`. The names below are imported on first use, so that
-the scripts start without NumPy.
+:class:`DataDir` represents a directory. Files are read and written as bytes, so names that are not UTF-8 are preserved.
+The scripts of Kaldi's ``utils`` folder are in :mod:`io_ark.data_dir.scripts`. The names below are imported on first
+use, so that the scripts start without NumPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Build shell commands that read the audio of an entry of ``wav.scp``, and read the file name back from such a command.
 
-Quoting for the shell is not enough for sox, which expands wildcards, runs a name that starts with ``|``, puts a URL into a
-command, and runs commands that a playlist names. ``wav-copy`` reads such names and further formats with this package.
+Quoting for the shell is not enough for sox, which expands wildcards, runs a name that starts with ``|``, puts a URL
+into a command, and runs commands that a playlist names. ``wav-copy`` reads such names and further formats with this
+package.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ class AudioInput(NamedTuple):
 def parse_audio_entry(entry: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
-    ``entry`` is the name of a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard input. The
-    file name extension determines the format. A file with an unknown extension is read as WAV, unless its first bytes identify
-    another format. The input is a ``wav-copy`` command if sox cannot read the format, or would misread the file name.
+    ``entry`` is the name of a file, ``file:offset``, a URL, a command that ends in ``|``, or ``-`` or "" for standard
+    input. The file name extension determines the format. A file with an unknown extension is read as WAV, unless its
+    first bytes identify another format. The input is a ``wav-copy`` command if sox cannot read the format, or would
+    misread the file name.
 
     Raise ValueError if neither sox nor wav-copy reads files with this extension, or the file name has a NUL byte.
     """
@@ -96,14 +98,18 @@ def read_head(name: bytes, count: int) -> bytes:
 
 
 def are_lines_plain(lines: bytes) -> bool:
-    """Return True if lines of ``wav.scp`` have neither colons nor characters that need quotes in a shell. Spaces are allowed."""
+    """Return True if lines of ``wav.scp`` have neither colons nor characters that need quotes in a shell.
+
+    Spaces are allowed.
+    """
     return not lines.translate(None, _PLAIN_LINES)
 
 
 def quote_name(name: bytes) -> bytes:
-    """Return a file name as a word of a shell command, quoted only if necessary. ``-`` (standard input) does not change.
+    """Return a file name as a word of a shell command, quoted only if necessary.
 
-    A name that sox or wav-copy would mistake for an option, an effect, a command or a table starts with ``./`` in the result.
+    ``-`` (standard input) does not change. A name that sox or wav-copy would mistake for an option, an effect, a
+    command or a table starts with ``./`` in the result.
     """
     is_option = name[:1] in (b"-", b"|") and name != b"-"
     if is_option or _EFFECT.fullmatch(name) or is_table_rspecifier(os.fsdecode(name)):

@@ -44,7 +44,10 @@ def parse_column(chunk: bytes, number: int) -> list[float]:
 
 
 def is_above(field: bytes, limit: bytes) -> bool:
-    """Return True if a field is greater than ``limit``. Two numbers are compared as numbers, and all other fields as bytes."""
+    """Return True if a field is greater than ``limit``.
+
+    Two numbers are compared as numbers, and all other fields as bytes.
+    """
     if is_number(field) and is_number(limit):
         return parse_number(field) > parse_number(limit)
     return field > limit

@@ -54,7 +54,10 @@ def refuse_same_directory(source: str, target: str, message: str, say: Printer) 
 
 
 def write_spk2utt(stage: Stage) -> None:
-    """Write the file spk2utt of a stage from its file utt2spk. Raise DataDirError for a line without exactly two fields."""
+    """Write the file spk2utt of a stage from its file utt2spk.
+
+    Raise DataDirError for a line without exactly two fields.
+    """
     path = stage.find("utt2spk")
     refuse_line = make_refusal("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse_line))
@@ -74,12 +77,14 @@ def subset_directory(
 ) -> int:
     """Make a directory with some of the utterances of ``source`` (Kaldi: subset_data_dir.sh). Return the exit status 0.
 
-    By default, the chosen utterances are evenly spread. ``spk_list`` and ``utt_list`` may also be sets of names as bytes.
+    By default, the chosen utterances are evenly spread. ``spk_list`` and ``utt_list`` may also be sets of names as
+    bytes.
 
     Args:
         source: path of the directory.
-        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory. If
-            several of the following options are passed, spk_list takes precedence, then utt_list, then the first of the others.
+        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new
+            directory. If several of the following options are passed, spk_list takes precedence, then utt_list, then
+            the first of the others.
         speakers: choose all utterances of random speakers, until the number of utterances is reached or exceeded.
         shortest: choose the shortest utterances.
         first: choose the first utterances.
@@ -88,8 +93,8 @@ def subset_directory(
         spk_list: path of a file with the name of a speaker on each line.
         utt_list: path of a file with the name of an utterance on each line.
 
-    Raise DataDirError if the number is invalid or larger than the number of utterances, the source lacks utt2spk or a file that an
-    option needs, the new directory is the source, or a file or directory cannot be read or written.
+    Raise DataDirError if the number is invalid or larger than the number of utterances, the source lacks utt2spk or a
+    file that an option needs, the new directory is the source, or a file or directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     options = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -137,8 +142,9 @@ def _choose_utterances(
 ) -> None:
     """Write utt2spk and spk2utt of a subset of the directory ``src`` to the stage of the new directory.
 
-    The subset has the speakers in ``spk_list`` if passed, otherwise the utterances in ``utt_list``. Without lists, ``option``,
-    such as "--first", chooses ``size`` utterances, or with "--per-spk" up to ``size`` of each speaker. "" spreads them evenly.
+    The subset has the speakers in ``spk_list`` if passed, otherwise the utterances in ``utt_list``. Without lists,
+    ``option``, such as "--first", chooses ``size`` utterances, or with "--per-spk" up to ``size`` of each speaker. ""
+    spreads them evenly.
     """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or option in ("--speakers", "--per-spk")
@@ -186,7 +192,10 @@ def _read_ids(ids: IdList) -> Container[bytes]:
 
 
 def _spread_utterances(fields: list[bytes], size: int) -> bytes:
-    """Return a line of spk2utt with at most ``size`` evenly spread utterances. ``fields`` has the fields of the full line."""
+    """Return a line of spk2utt with at most ``size`` evenly spread utterances.
+
+    ``fields`` has the fields of the full line.
+    """
     step = max((len(fields) - 1) // size, 1)
     return b" ".join([*fields[:1], *fields[1 : size * step + 1 : step], b"\n"])  # As in Kaldi, a space ends the line.
 
@@ -195,11 +204,12 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
     """Make a directory with the utterances of several directories (Kaldi: combine_data.sh), and return the exit status.
 
     The new directory has only the files of :data:`COMBINED_FILES`, ``extra_files``, spk2utt, frame_shift, utt2uniq and
-    segments. A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source that
-    lacks them if another source has them. Generating segments writes a missing utt2dur into the source.
+    segments. A file that any source lacks is left out, except utt2uniq and segments, which are generated for a source
+    that lacks them if another source has them. Generating segments writes a missing utt2dur into the source.
 
-    If fixing the new directory raises an error, the target does not change. If ``say.as_script``, a directory with images.scp
-    is fixed only after it is in place, and the exit status is 1 if this fails. Otherwise, the exit status is 0.
+    If fixing the new directory raises an error, the target does not change. If ``say.as_script``, a directory with
+    images.scp is fixed only after it is in place, and the exit status is 1 if this fails. Otherwise, the exit status is
+    0.
 
     Args:
         target: path of the new directory.
@@ -274,7 +284,8 @@ class Renaming:
     """Renames keys by adding a prefix and a suffix.
 
     Args:
-        listing: path of a file with all keys in its first field. Without a prefix and a suffix, a blank line raises DataDirError.
+        listing: path of a file with all keys in its first field. Without a prefix and a suffix, a blank line raises
+            DataDirError.
         prefix, suffix: strings that are added before and after a key.
     """
 
@@ -289,9 +300,10 @@ class Renaming:
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
         """Yield chunks of the file ``path`` with renamed keys, and with single spaces between fields.
 
-        The keys are in field ``number`` of each line, counted from 1. Lines with fewer fields are not renamed. In a script
-        file, spaces within a file name or a quoted command are preserved. If ``chunks`` is passed, these chunks are renamed
-        instead of the content of the file, and ``path`` only names the file in errors and tells whether it is a script file.
+        The keys are in field ``number`` of each line, counted from 1. Lines with fewer fields are not renamed. In a
+        script file, spaces within a file name or a quoted command are preserved. If ``chunks`` is passed, these chunks
+        are renamed instead of the content of the file, and ``path`` only names the file in errors and tells whether it
+        is a script file.
 
         Raise DataDirError if a key is not in the listing, after the lines before this key have been yielded.
         """
@@ -322,7 +334,8 @@ class Renaming:
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
         """Yield chunks of a new utt2uniq, which maps each new name to the old name.
 
-        If the path of an old ``utt2uniq`` is passed, each new name is mapped to the value of the old name in this file instead.
+        If the path of an old ``utt2uniq`` is passed, each new name is mapped to the value of the old name in this file
+        instead.
         """
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
@@ -353,8 +366,8 @@ def copy_directory(
         utt_suffix: string that is added after the names of utterances.
         validate_opts: options of ``validate_data_dir.sh`` for the copy, separated by spaces.
 
-    Raise DataDirError if the source is the target, or lacks utt2spk, spk2utt or the wav.scp of its segments, a key of a file is not in
-    utt2spk or spk2utt, ``validate_opts`` has an unknown option, or the copy is invalid.
+    Raise DataDirError if the source is the target, or lacks utt2spk, spk2utt or the wav.scp of its segments, a key of a
+    file is not in utt2spk or spk2utt, ``validate_opts`` has an unknown option, or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -364,9 +377,9 @@ def copy_directory(
         with set_status(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the target
-        # has an utt2uniq of an earlier job, do not write a new one, so that .backup contains the earlier file, which
-        # cannot be recreated.
+        # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the
+        # target has an utt2uniq of an earlier job, do not write a new one, so that .backup contains the earlier file,
+        # which cannot be recreated.
         has_earlier_file = not src.find("utt2uniq") and bool(DataFiles(target).find("utt2uniq"))
         if src.find("utt2uniq") or ((utt_prefix or utt_suffix) and not has_earlier_file):
             stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
@@ -391,8 +404,9 @@ def copy_directory(
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
     """Validate the directory ``target``, which was made from ``src``, and return the result of :func:`validate_directory`.
 
-    feats.scp, text and the ``optional_files`` may be missing from the target if ``src`` lacks them. ``options`` has further options
-    of validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the target is invalid.
+    feats.scp, text and the ``optional_files`` may be missing from the target if ``src`` lacks them. ``options`` has
+    further options of validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the
+    target is invalid.
     """
     parameters = inspect.signature(validate_directory).parameters.values()
     parameter_names = {
@@ -422,16 +436,17 @@ def divide_speakers(
 ) -> int:
     """Copy a directory, and divide its speakers into speakers with fewer utterances (Kaldi: modify_speaker_info.sh).
 
-    The new speakers are ``<speaker>-1``, ``<speaker>-2`` and so on, with leading zeros if there are 10 or more. If both limits have
-    their defaults, each speaker is only renamed, and Kaldi's message that a limit is missing is printed. A cmvn.scp in the target is
-    moved into ``.backup``. Return the exit status of :func:`validate_directory` for the copy.
+    The new speakers are ``<speaker>-1``, ``<speaker>-2`` and so on, with leading zeros if there are 10 or more. If both
+    limits have their defaults, each speaker is only renamed, and Kaldi's message that a limit is missing is printed. A
+    cmvn.scp in the target is moved into ``.backup``. Return the exit status of :func:`validate_directory` for the copy.
 
     Args:
         source, target: path of the directory, path of the copy.
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
-        seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds. A longer utterance gets its own speaker.
-            0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
-        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if they belonged to one speaker named "speaker".
+        seconds_per_spk_max: maximum total duration of a speaker's utterances in seconds. A longer utterance gets its
+            own speaker. 0 or less means no limit. For any value but -1, a missing utt2dur is written into the source.
+        respect_speaker_info: keep the utterances of different speakers apart. If false, divide all utterances as if
+            they belonged to one speaker named "speaker".
 
     Raise DataDirError if the target is the source, or a directory is invalid or cannot be read or written.
     """
@@ -477,7 +492,10 @@ class _Durations(dict[bytes, float]):
 
 
 def _read_durations(path: str) -> _Durations:
-    """Map utterances to their durations in seconds from the utt2dur file at ``path``. Raise DataDirError for an invalid line."""
+    """Map utterances to their durations in seconds from the utt2dur file at ``path``.
+
+    Raise DataDirError for an invalid line.
+    """
     durations = _Durations()
     durations.path = path
     for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):
@@ -493,8 +511,8 @@ def _divide_speaker(
 ) -> list[bytes]:
     """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers ``<speaker>-<number>``.
 
-    A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the utterances
-    of a new speaker last at most ``max_seconds`` in total. A longer utterance gets its own speaker.
+    A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the
+    utterances of a new speaker last at most ``max_seconds`` in total. A longer utterance gets its own speaker.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0
@@ -517,8 +535,8 @@ def _divide_speaker(
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
     """Yield chunks of a file ``text`` without some of its lines, so that about ``max_count`` lines of each transcript remain.
 
-    If a transcript occurs ``count >= max_count`` times, each of its lines is kept with the probability ``max_count / count``.
-    The pseudo-random numbers are the same as in Kaldi's remove_dup_utts.sh.
+    If a transcript occurs ``count >= max_count`` times, each of its lines is kept with the probability ``max_count /
+    count``. The pseudo-random numbers are the same as in Kaldi's remove_dup_utts.sh.
     """
     counts = Counter(transcript for chunk in read_chunks(file) for transcript in _get_transcripts(chunk))
     state = 0
@@ -544,8 +562,8 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain (Kaldi: remove_dup_utts.sh).
 
-    Return the exit status 0. Raise DataDirError if the string ``max_count`` is not a whole number above 1, the source has no file
-    ``text``, the target is the source, or a directory is invalid or cannot be read or written.
+    Return the exit status 0. Raise DataDirError if the string ``max_count`` is not a whole number above 1, the source
+    has no file ``text``, the target is the source, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("text"):
@@ -568,8 +586,8 @@ def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -
             try:
                 fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
             except DataDirError as error:
-                # Kaldi's fix_data_dir.sh stops without wav.scp, and remove_dup_utts.sh ignores that. The message is empty
-                # because the script's own message was already printed. All other errors have a message.
+                # Kaldi's fix_data_dir.sh stops without wav.scp, and remove_dup_utts.sh ignores that. The message is
+                # empty because the script's own message was already printed. All other errors have a message.
                 if error.message:
                     raise
             stage.discard_backup()

@@ -48,16 +48,18 @@ class DataDir(os.PathLike[str]):
 
     Files are read on access. A property raises :class:`ArkError` if the file is missing or invalid.
 
-    Methods that make another directory write the same files as Kaldi's scripts and return the new :class:`DataDir`. At the end, they
-    replace the files of an existing directory, and move its other data files into ``.backup``. An error leaves an existing
-    directory unchanged, but :meth:`copy` and :meth:`perturb_speed` check the new directory only after they have written it.
+    Methods that make another directory write the same files as Kaldi's scripts and return the new :class:`DataDir`. At
+    the end, they replace the files of an existing directory, and move its other data files into ``.backup``. An error
+    leaves an existing directory unchanged, but :meth:`copy` and :meth:`perturb_speed` check the new directory only
+    after they have written it.
 
     Args:
         path: path of the directory.
 
     Raises:
         MissingFileError: ``path`` is not a directory.
-        DataDirError: raised by methods: a file is invalid or missing, or a job was killed while it changed the directory.
+        DataDirError: raised by methods: a file is invalid or missing, or a job was killed while it changed the
+            directory.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -199,7 +201,10 @@ class DataDir(os.PathLike[str]):
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio (channels, samples) of each utterance as a ``Wave``, cut from its recording if the directory has segments. Read on access."""
+        """Audio (channels, samples) of each utterance as a ``Wave``, cut from its recording if the directory has segments.
+
+        Read on access.
+        """
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
         return load_scp(self.file("wav.scp"), kind="wave")
@@ -215,18 +220,21 @@ class DataDir(os.PathLike[str]):
     def _make_and_read(self, name: str, make_file: Callable[..., int], **options: object) -> dict[str, float]:
         """Write the file ``name`` if it is missing or incomplete, and map its keys to the numbers in the second field.
 
-        ``make_file`` is the function of Kaldi's script that writes the file, such as :func:`~io_ark.data_dir.durations.get_utt2dur`,
-        and takes ``options``. Lines without a second field are skipped.
+        ``make_file`` is the function of Kaldi's script that writes the file, such as
+        :func:`~io_ark.data_dir.durations.get_utt2dur`, and takes ``options``. Lines without a second field are skipped.
         """
         make_file(self._make_printer(f"get_{name}"), self.path, **options)
         rows = (row for line in read_lines(self.file(name)) if len(row := line.split()) > 1)
         return {decode_key(key): parse_number(value) for key, value, *_ in rows}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
-        """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh). Write ``utt2dur`` if it is missing or incomplete.
+        """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh).
+
+        Write ``utt2dur`` if it is missing or incomplete.
 
         Args:
-            read_entire_file: True to count the samples of the audio, instead of trusting the headers, when the file is written.
+            read_entire_file: True to count the samples of the audio, instead of trusting the headers, when the file is
+                written.
 
         Raises:
             ArkError: the durations cannot be computed, for example because there are no recordings and no features.
@@ -234,7 +242,9 @@ class DataDir(os.PathLike[str]):
         return self._make_and_read("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
-        """Map each recording to its duration in seconds (Kaldi: get_reco2dur.sh). Write ``reco2dur`` if it is missing or incomplete.
+        """Map each recording to its duration in seconds (Kaldi: get_reco2dur.sh).
+
+        Write ``reco2dur`` if it is missing or incomplete.
 
         Raises:
             ArkError: the durations cannot be computed, for example because ``wav.scp`` is missing.
@@ -244,8 +254,9 @@ class DataDir(os.PathLike[str]):
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
         """Map each utterance to its number of frames (Kaldi: get_utt2num_frames.sh).
 
-        If ``utt2num_frames`` is missing or empty, the file is written from ``feats.scp``, or else from the durations of the utterances.
-        The arguments apply only to durations, which are first written to ``utt2dur`` if this file is incomplete.
+        If ``utt2num_frames`` is missing or empty, the file is written from ``feats.scp``, or else from the durations of
+        the utterances. The arguments apply only to durations, which are first written to ``utt2dur`` if this file is
+        incomplete.
 
         Args:
             frame_shift: time between the starts of consecutive frames in seconds.
@@ -278,7 +289,8 @@ class DataDir(os.PathLike[str]):
             printable: True to refuse unprintable characters in ``text``.
 
         Raises:
-            DataDirError: the directory is not valid. The error names the file and, if possible, the line and key of the first fault.
+            DataDirError: the directory is not valid. The error names the file and, if possible, the line and key of the
+                first fault.
         """
         no_text = not (text or "text" in self)
         validate_directory(
@@ -305,8 +317,8 @@ class DataDir(os.PathLike[str]):
             speaker_files: names of additional files with a line for each speaker.
 
         Raises:
-            DataDirError: a file is missing or invalid, the order of the utterances is not the order of their speakers, no utterance would
-                be left, or data would be lost, such as one of two values of a key.
+            DataDirError: a file is missing or invalid, the order of the utterances is not the order of their speakers,
+                no utterance would be left, or data would be lost, such as one of two values of a key.
         """
         fix_directory(
             self._make_printer("fix"),
@@ -334,15 +346,17 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             number: number of utterances, 1 or more.
-            how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
-                features), all utterances of random "speakers" until there are ``number`` or more, or up to ``number`` "per speaker".
+            how: with ``number``, choose evenly "spread" utterances, the "first", the "last", the "shortest" (by
+                ``utt2num_frames`` or the features), all utterances of random "speakers" until there are ``number`` or
+                more, or up to ``number`` "per speaker".
             utterances: names of utterances, or the path of a file with one name per line. Unknown names are ignored.
             speakers: names of speakers, or the path of a file with one name per line. Unknown names are ignored.
             durations: minimum and maximum duration of an utterance in seconds, both inclusive (see :meth:`utt2dur`).
 
         Raises:
-            DataDirError: not exactly one criterion is passed, ``how`` is invalid or passed without ``number``, ``number`` is below 1 or above
-                the number of utterances, a file is missing or invalid, or the target cannot be written.
+            DataDirError: not exactly one criterion is passed, ``how`` is invalid or passed without ``number``,
+                ``number`` is below 1 or above the number of utterances, a file is missing or invalid, or the target
+                cannot be written.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -379,12 +393,13 @@ class DataDir(os.PathLike[str]):
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
         """Divide the directory into parts of about the same size, and return them in order (Kaldi: split_data.sh).
 
-        The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory. Parts that are up to
-        date are not written again.
+        The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory. Parts that
+        are up to date are not written again.
 
         Args:
             parts: number of parts, at most the number of speakers, or with ``per_utt`` the number of utterances.
-            per_utt: False to keep the utterances of a speaker together. True to divide them as well, in ``split<parts>utt``.
+            per_utt: False to keep the utterances of a speaker together. True to divide them as well, in
+                ``split<parts>utt``.
 
         Raises:
             DataDirError: ``parts`` is below 1 or too large, or a file is missing or invalid.
@@ -400,12 +415,13 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: path of the new directory.
-            utt_prefix, utt_suffix: strings that are added to the names of utterances, and of recordings if there are no segments.
+            utt_prefix, utt_suffix: strings that are added to the names of utterances, and of recordings if there are no
+                segments.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
 
         Raises:
-            DataDirError: utt2spk, spk2utt or the wav.scp of segments is missing, a name is not in utt2spk or spk2utt, the copy
-                is not valid, or the target is this directory or cannot be written.
+            DataDirError: utt2spk, spk2utt or the wav.scp of segments is missing, a name is not in utt2spk or spk2utt,
+                the copy is not valid, or the target is this directory or cannot be written.
         """
         directories.copy_directory(
             self._make_printer("copy"),
@@ -423,8 +439,9 @@ class DataDir(os.PathLike[str]):
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
         """Make a directory with the utterances of several directories, and return it (Kaldi: combine_data.sh).
 
-        A file that any source lacks is left out, except ``utt2uniq`` and ``segments``: if a source has one of these files, the file is
-        generated for the other sources. Generating ``segments`` writes a missing ``utt2dur`` into the source.
+        A file that any source lacks is left out, except ``utt2uniq`` and ``segments``: if a source has one of these
+        files, the file is generated for the other sources. Generating ``segments`` writes a missing ``utt2dur`` into
+        the source.
 
         Args:
             target: path of the new directory.
@@ -450,11 +467,12 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             factor: speed factor, such as 0.9. Utterances, recordings and speakers get the prefix ``sp<factor>-``.
-            include_spk_prefix: False to keep the names of speakers, and to give utterances and recordings the suffix ``-sp<factor>``.
+            include_spk_prefix: False to keep the names of speakers, and to give utterances and recordings the suffix
+                ``-sp<factor>``.
 
         Raises:
-            DataDirError: the factor is not a number above 0, sox, utt2spk, spk2utt or wav.scp is missing, the new directory is not valid,
-                or a directory cannot be read or written.
+            DataDirError: the factor is not a number above 0, sox, utt2spk, spk2utt or wav.scp is missing, the new
+                directory is not valid, or a directory cannot be read or written.
         """
         say, path = self._make_printer("perturb_speed"), os.fspath(target)
         perturb.perturb_speed(say, str(factor), self.path, path, include_spk_prefix=include_spk_prefix)
@@ -465,18 +483,20 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Change the volume of the recordings in place, and return this directory (Kaldi: perturb_data_dir_volume.sh).
 
-        A sox command that runs when the recording is read is added to each entry of ``wav.scp``. ``feats.scp`` is moved into
-        ``.backup``. If one of the first 100 entries already has such a command, nothing is changed.
+        A sox command that runs when the recording is read is added to each entry of ``wav.scp``. ``feats.scp`` is moved
+        into ``.backup``. If one of the first 100 entries already has such a command, nothing is changed.
 
         Args:
-            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random, but the same
-                in every call.
-            write_reco2vol: path of a file to which the recordings and their factors are written. By default, no file is written.
+            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are
+                random, but the same in every call.
+            write_reco2vol: path of a file to which the recordings and their factors are written. By default, no file is
+                written.
             low: minimum of the random factors.
             high: maximum of the random factors.
 
         Raises:
-            DataDirError: ``wav.scp`` is missing, ``reco2vol`` lacks a recording, or a file has an invalid line or cannot be read or written.
+            DataDirError: ``wav.scp`` is missing, ``reco2vol`` lacks a recording, or a file has an invalid line or
+                cannot be read or written.
         """
         perturb.perturb_volume(
             self._make_printer("perturb_volume"),
@@ -491,16 +511,16 @@ class DataDir(os.PathLike[str]):
     def resample(self, frequency: int) -> DataDir:
         """Change the sampling rate of the recordings in place, and return this directory (Kaldi: resample_data_dir.sh).
 
-        A sox command is added to each entry of ``wav.scp``. When a recording is read, the command resamples it, mixes all channels
-        to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. If there is ``feats.scp``,
-        ``feats.scp`` and ``cmvn.scp`` are moved into ``.backup``.
+        A sox command is added to each entry of ``wav.scp``. When a recording is read, the command resamples it, mixes
+        all channels to one, and converts the samples to 16 bits. A missing ``utt2dur`` is written first. If there is
+        ``feats.scp``, ``feats.scp`` and ``cmvn.scp`` are moved into ``.backup``.
 
         Args:
             frequency: new sampling rate in Hz.
 
         Raises:
-            DataDirError: sox or ``wav.scp`` is missing, a line of ``wav.scp`` is invalid, the rate is not above 0, or a file cannot be
-                read or written.
+            DataDirError: sox or ``wav.scp`` is missing, a line of ``wav.scp`` is invalid, the rate is not above 0, or a
+                file cannot be read or written.
         """
         perturb.resample_directory(self._make_printer("resample"), str(frequency), self.path)
         return self
@@ -508,8 +528,8 @@ class DataDir(os.PathLike[str]):
     def to_whole_recordings(self, target: Path) -> DataDir:
         """Make a directory whose utterances are the recordings to which the segments belong, and return it.
 
-        Each recording is its own speaker, and has the transcripts of its segments, joined in order of time. Features are not
-        copied. If this directory has no segments, the whole directory is copied instead (see :meth:`copy`).
+        Each recording is its own speaker, and has the transcripts of its segments, joined in order of time. Features
+        are not copied. If this directory has no segments, the whole directory is copied instead (see :meth:`copy`).
 
         Args:
             target: path of the new directory.

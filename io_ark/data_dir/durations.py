@@ -37,8 +37,8 @@ MAX_HEADER_BYTES = 1 << 14  # Bytes read for a SPHERE header, whose size is a mu
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
     """Return lines with the key and the duration in seconds of each recording, from the headers of SPHERE files.
 
-    No command is run. Return None unless every entry is a command ``sph2pipe -f wav FILE |``, and every file is a regular file
-    whose header has the sampling rate and the number of samples.
+    No command is run. Return None unless every entry is a command ``sph2pipe -f wav FILE |``, and every file is a
+    regular file whose header has the sampling rate and the number of samples.
     """
     lines = []
     for line in read_lines(wav_scp):
@@ -61,8 +61,8 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield a line with the key and the duration in seconds of each recording, in the format of wav-to-duration.
 
-    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read. Raise ArkError if a recording cannot
-    be read, or its header lacks the number of samples.
+    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read. Raise ArkError if a
+    recording cannot be read, or its header lacks the number of samples.
     """
     import io_ark
 
@@ -77,7 +77,8 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
     """Raise DataDirError if an entry of a script file names a file that is not regular, because a FIFO might never end.
 
-    Commands, standard input and missing files are accepted. With ``names``, only the entries with these keys are checked.
+    Commands, standard input and missing files are accepted. With ``names``, only the entries with these keys are
+    checked.
     """
     for _, error in find_endless_entries(scp, names):
         raise error
@@ -114,7 +115,8 @@ def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
 def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Raise DataDirError if the header of the audio, ``info``, lacks the number of samples. The error names ``wav_scp`` and ``key``.
+    Raise DataDirError if the header of the audio, ``info``, lacks the number of samples. The error names ``wav_scp``
+    and ``key``.
     """
     import numpy as np
 
@@ -125,7 +127,10 @@ def compute_duration(info: WaveInfo, wav_scp: str, key: str) -> float:
 
 
 def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
-    """Yield a line with the key and the number of frames of each utterance, as feat-to-len prints it. Raise ArkError for unreadable features."""
+    """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len.
+
+    Raise ArkError if features cannot be read.
+    """
     import io_ark
     from io_ark.codecs import InfoCodec
 
@@ -140,8 +145,8 @@ def compute_file_in_parts(
 ) -> None:
     """Divide the directory of ``stage`` into ``parts`` parts, compute the file ``name`` of each part, and join these files.
 
-    The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
-    the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
+    The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines
+    of the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
     """
     split_directory(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
@@ -170,14 +175,16 @@ def get_utt2dur(
     exists: segments, utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
 
     Args:
-        frame_shift: frame shift in seconds, for durations from features. The directory's file frame_shift takes precedence.
+        frame_shift: frame shift in seconds, for durations from features. The directory's file frame_shift takes
+            precedence.
         nj: number of parts of the audio, which are measured one after another.
-        read_entire_file: count all samples instead of reading the headers, as is always done if a command changes the speed.
+        read_entire_file: count all samples instead of reading the headers, as is always done if a command changes the
+            speed.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
-        DataDirError: there are no recordings or features, a recording cannot be read, less than half of the utterances have a
-            duration, or the frame shift is invalid.
+        DataDirError: there are no recordings or features, a recording cannot be read, less than half of the utterances
+            have a duration, or the frame shift is invalid.
         ArkError: the features cannot be read, or a duration is not finite.
     """
     target = f"{folder}/utt2dur"
@@ -190,12 +197,16 @@ def get_utt2dur(
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
 
         def format_duration(key: bytes, frame_count: bytes) -> bytes:
-            """Return ``key seconds`` for an utterance of ``frame_count`` frames. Raise DataDirError for an invalid frame shift."""
+            """Return ``key seconds`` for an utterance of ``frame_count`` frames.
+
+            Raise DataDirError for an invalid frame shift.
+            """
             if parse_number(shift) <= 0:
                 file = f"{folder}/frame_shift" if has_shift else ""
                 problem = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
                 raise DataDirError(problem, file)
-            # Add the part of the last frame beyond its shift, which Kaldi assumes to be (25 ms - 10 ms) / 10 ms = 1.5 shifts.
+            # Add the part of the last frame beyond its shift, which Kaldi assumes to be (25 ms - 10 ms) / 10 ms = 1.5
+            # shifts.
             return b"%b %b" % (key, format_number((parse_number(frame_count) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):
@@ -234,7 +245,8 @@ def get_utt2dur(
 def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_samples: bool) -> Iterator[bytes]:
     """Yield chunks of utt2dur with the durations of the segments in the file ``segments`` of the directory ``src``.
 
-    Audio is read only for segments that last to the end of a recording. For ``counts_samples``, see :func:`measure_recordings`.
+    Audio is read only for segments that last to the end of a recording. For ``counts_samples``, see
+    :func:`measure_recordings`.
     """
 
     def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
@@ -251,8 +263,8 @@ def _measure_segments(say: Printer, src: DataFiles, segments: str, counts_sample
 def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
     """Write durations from the headers of SPHERE files to the file ``name``, and return True.
 
-    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the sampling rate or
-    the number of samples. ``unit`` is "utterance" or "recording", for messages.
+    Return False if an entry of wav.scp is not a command ``sph2pipe -f wav FILE |``, or a header lacks the sampling rate
+    or the number of samples. ``unit`` is "utterance" or "recording", for messages.
     """
     lines = read_sphere_durations(stage.find("wav.scp"))
     if lines is None:
@@ -266,7 +278,8 @@ def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: st
 def check_completeness(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
     """Warn if the numbers of lines of the files ``name`` and ``listing`` differ.
 
-    Raise DataDirError if ``name`` has less than half as many lines as ``listing``. ``units``, such as "utterances", is for the message.
+    Raise DataDirError if ``name`` has less than half as many lines as ``listing``. ``units``, such as "utterances", is
+    for the message.
     """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
@@ -283,10 +296,12 @@ def measure_recordings(
     Args:
         names: keys of the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         counts_samples: True to count samples instead of reading headers.
-        errors: receives the errors of recordings by key. These recordings are omitted from the result. None to raise the first error.
+        errors: receives the errors of recordings by key. These recordings are omitted from the result. None to raise
+            the first error.
 
     Raises:
-        DataDirError: ``errors`` is None, and a recording is a FIFO or a device, or its header lacks the number of samples.
+        DataDirError: ``errors`` is None, and a recording is a FIFO or a device, or its header lacks the number of
+            samples.
         ArkError: ``wav.scp`` is invalid, or ``errors`` is None and the audio of a recording cannot be read.
     """
     durations = read_durations(src, names)
@@ -334,7 +349,8 @@ def _has_speed_command(wav_scp: str) -> bool:
 def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
     """Return True, and print Kaldi's message, if a command in the file ``wav`` changes the speed.
 
-    The header of such a command's output may be wrong. ``name`` is the file to compute, such as "utt2dur", for the message.
+    The header of such a command's output may be wrong. ``name`` is the file to compute, such as "utt2dur", for the
+    message.
     """
     if not _has_speed_command(wav):
         return False
@@ -351,12 +367,14 @@ def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur with the duration of each recording in seconds (Kaldi: get_reco2dur.sh). Return the exit status 0.
 
-    If reco2dur has as many lines as wav.scp, it is not changed. Without segments, utt2dur is copied if it has as many lines as utt2spk.
+    If reco2dur has as many lines as wav.scp, it is not changed. Without segments, utt2dur is copied if it has as many
+    lines as utt2spk.
 
     Args:
         nj, cmd, frame_shift: options of Kaldi's script, which have no effect here.
 
-    Raise DataDirError if ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
+    Raise DataDirError if ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no
+    duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
@@ -385,10 +403,10 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames with the number of frames of each utterance, unless the file has lines. Return the exit status 0.
+    """Write utt2num_frames with the number of frames of each utterance, unless the file has lines.
 
-    The frames of feats.scp are counted. Without feats.scp, the numbers are computed from utt2dur, which is written first if
-    it is incomplete (Kaldi: get_utt2num_frames.sh).
+    Return the exit status 0. The frames of feats.scp are counted. Without feats.scp, the numbers are computed from
+    utt2dur, which is written first if it is incomplete (Kaldi: get_utt2num_frames.sh).
 
     Args:
         nj: number of parts of the directory, which are measured one after another.
@@ -426,7 +444,10 @@ def get_utt2num_frames(
 
 
 def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
-    """Yield chunks of a segments file in which each utterance is a whole recording. Write a missing or empty utt2dur first."""
+    """Yield chunks of a segments file in which each utterance is a whole recording.
+
+    Write a missing or empty utt2dur first.
+    """
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):

@@ -39,7 +39,8 @@ _EMPTY = "is empty: remove the file, or make the file again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
 _SPEAKER_ORDER = "utt2spk is not in sorted order when sorted first on speaker-id \n(fix this by making speaker-ids prefixes of utt-ids)"
-# Checks of the order in Kaldi's script: a file, True to check the order of its speakers instead of its lines, and the message.
+# Checks of the order in Kaldi's script: a file, True to check the order of its speakers instead of its lines, and the
+# message.
 _ORDERS = [
     ("utt2spk", False, "utt2spk is not in sorted order (fix this yourself)"),
     ("utt2spk", True, _SPEAKER_ORDER),
@@ -53,17 +54,18 @@ def fix_directory(
 ) -> int:
     """Sort the files of a data directory in place, remove utterances that one of the files lacks, and return the exit status.
 
-    The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most files in
-    ``.backup`` are sorted versions of the old files.
+    The exit status is 0, unless the recipe's own script fixes the directory. As with Kaldi's fix_data_dir.sh, most
+    files in ``.backup`` are sorted versions of the old files.
 
     Args:
-        say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own script.
+        say: prints Kaldi's messages. If ``say.as_script``, a directory with images.scp is left to the recipe's own
+            script.
         utt_extra_files: names of additional files with a line for each utterance, separated by spaces.
         spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
         strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
 
-    Raise DataDirError if the directory or a required file is missing, no utterance would remain, or data would be lost silently, because
-    of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
+    Raise DataDirError if the directory or a required file is missing, no utterance would remain, or data would be lost
+    silently, because of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
@@ -79,7 +81,10 @@ def fix_directory(
 
 
 def fix_stage(say: Printer, stage: Stage) -> None:
-    """Run the steps of fix_data_dir.sh on the new files of a stage, before the commit. After an error, the stage discards all of them."""
+    """Run the steps of fix_data_dir.sh on the new files of a stage, before the commit.
+
+    After an error, the stage discards all of them.
+    """
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -105,7 +110,8 @@ class _Fix:
     ) -> None:
         self.say, self.stage, self.folder, self.strip_cr = say, stage, stage.folder, strip_cr
         self.utterance_files, self.speaker_files = utterance_files, speaker_files
-        # If no utterances remain, the error names the last file that removed utterances, and says whether the file was empty.
+        # If no utterances remain, the error names the last file that removed utterances, and says whether the file was
+        # empty.
         self.emptying_file, self.was_empty = "utt2spk", False
 
     def run(self) -> None:
@@ -149,7 +155,8 @@ class _Fix:
     def sort_file(self, name: str) -> None:
         """Sort the file ``name`` by its keys if it is not sorted, and keep only the first line of each key.
 
-        If a key has two values, raise DataDirError, or only warn for a file in DERIVED_FILES. Values of spk2utt are not compared.
+        If a key has two values, raise DataDirError, or only warn for a file in DERIVED_FILES. Values of spk2utt are not
+        compared.
         """
         path = self.stage.find(name)
         if is_sorted(path):
@@ -184,7 +191,8 @@ class _Fix:
     def filter_file(self, keys: Container[bytes], name: str, reason: str = "") -> None:
         """Keep only the lines of the file ``name`` whose key is in ``keys``. Raise DataDirError for a blank line.
 
-        If lines are removed and ``reason`` is not empty, print the old and the new number of lines and the reason, as Kaldi does.
+        If lines are removed and ``reason`` is not empty, print the old and the new number of lines and the reason, as
+        Kaldi does.
         """
         path = self.stage.find(name)
         blank_lines: list[int] = []
@@ -198,8 +206,9 @@ class _Fix:
     def filter_recordings(self) -> None:
         """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
 
-        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Lines of segments are cut to four fields. Without
-        segments, nothing changes. Raise DataDirError if wav.scp is missing, segments is empty, or a line of segments has no recording.
+        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Lines of segments are cut to four
+        fields. Without segments, nothing changes. Raise DataDirError if wav.scp is missing, segments is empty, or a
+        line of segments has no recording.
         """
         stage, path = self.stage, self.stage.find("segments")
         if not path:
@@ -229,7 +238,10 @@ class _Fix:
                 self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
-        """Write spk2utt from utt2spk. Return the speakers in the order of their first lines. Raise DataDirError for a line without two fields."""
+        """Write spk2utt from utt2spk.
+
+        Return the speakers in the order of their first lines. Raise DataDirError for a line without two fields.
+        """
         refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
         self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
         return read_keys(self.stage.find("spk2utt"), awk=True)
@@ -261,11 +273,11 @@ class _Fix:
     def filter_utterances(self) -> None:
         """Keep the utterances that are in all of utt2spk, feats.scp, text, segments, utt2lang, utt2dur and utt2num_frames.
 
-        Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments, the
-        utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.
+        Files that do not exist are ignored. In utt2dur and utt2num_frames, the value must be above 0. Without segments,
+        the utterances must also be in wav.scp. Other utterances are removed from every file that is keyed by utterance.
 
-        Raise DataDirError if no utterance would be left, if a file is not sorted, or if the duration or number of frames of a segment
-        that ends at -1 is not above 0.
+        Raise DataDirError if no utterance would be left, if a file is not sorted, or if the duration or number of
+        frames of a segment that ends at -1 is not above 0.
         """
         stage = self.stage
         for name, by_speaker, message in _ORDERS:
@@ -333,7 +345,10 @@ class _Fix:
 
 
 def _cut_lines_to_four_fields(chunk: bytes) -> list[bytes]:
-    """Return the lines of a chunk of segments, cut to four fields with single spaces. Missing fields may become empty fields."""
+    """Return the lines of a chunk of segments, cut to four fields with single spaces.
+
+    Missing fields may become empty fields.
+    """
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
     return [b" ".join((split_fields(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in split_lines(chunk)]
@@ -356,7 +371,8 @@ def write_filtered_lines(
 ) -> None:
     """Write the file ``name`` of a stage: ``first_lines``, then the lines of the file ``source`` whose key is in ``keys``.
 
-    Raise DataDirError for a blank line in ``source``. With ``may_end_blank``, blank lines at its end only cause a warning.
+    Raise DataDirError for a blank line in ``source``. With ``may_end_blank``, blank lines at its end only cause a
+    warning.
     """
 
     def refuse_blank_line(number: int) -> None:

@@ -32,7 +32,10 @@ def split_script_line(line: bytes) -> list[bytes]:
 
 
 def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
-    """Return field ``number`` of a line, counted from 1, or b"" for a shorter line. For ``awk``, see :func:`split_fields`."""
+    """Return field ``number`` of a line, counted from 1, or b"" for a shorter line.
+
+    For ``awk``, see :func:`split_fields`.
+    """
     fields = split_fields(line, awk=awk) if awk else line.split(None, number)
     return fields[number - 1] if len(fields) >= number else b""
 
@@ -65,7 +68,10 @@ def has_single_spaces(chunk: bytes) -> bool:
 
 
 def sort_unique_values(file: str, number: int, *, awk: bool) -> list[bytes]:
-    """Return, in byte order, the distinct values of field ``number``, counted from 1. Lines without this field have b""."""
+    """Return, in byte order, the distinct values of field ``number``, counted from 1.
+
+    Lines without this field have b"".
+    """
     values: set[bytes] = set()
     for chunk in read_chunks(file):
         values.update(get_column(chunk, number, awk=awk))

@@ -49,7 +49,8 @@ def get_sort_key(line: bytes) -> bytes:
 def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
     """Sort the lines of several files (iterables of chunks) by their bytes or by ``key``, stably, and add missing newlines.
 
-    Newlines are not compared, so a line precedes longer lines that begin with it, even if a tab follows, which is less than a newline.
+    Newlines are not compared, so a line precedes longer lines that begin with it, even if a tab follows, which is less
+    than a newline.
     """
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):

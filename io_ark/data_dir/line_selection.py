@@ -9,7 +9,10 @@ from io_ark.data_dir.line_fields import get_column
 
 
 def read_keys(*files: str, awk: bool = False) -> list[bytes]:
-    """Return the first field of each line of several files, or b"" for a blank line. For ``awk``, see :func:`split_fields`."""
+    """Return the first field of each line of several files, or b"" for a blank line.
+
+    For ``awk``, see :func:`split_fields`.
+    """
     return [key for file in files for chunk in read_chunks(file) for key in get_column(chunk, awk=awk)]
 
 
@@ -29,8 +32,8 @@ def select_lines(
         write: function that receives the selected lines. If None, lines are only counted.
         number: number of the field, counted from 1.
         exclude: True to select the lines whose field is not one of the keys.
-        refuse: function that is called with the number of a line that lacks the field, after the preceding lines have been
-            written. If the function returns, the later lines of the same chunk are skipped.
+        refuse: function that is called with the number of a line that lacks the field, after the preceding lines have
+            been written. If the function returns, the later lines of the same chunk are skipped.
 
     Returns:
         The number of selected lines, and the number of all lines.

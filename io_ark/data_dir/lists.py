@@ -20,8 +20,9 @@ from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Printer, decode_key, warn
 
-# Exit statuses of Perl's "die", which are the error number of the last system call that failed: ENOTTY (25) after a file
-# was opened, since Perl asks whether the file is a terminal, ENOENT (2) for a missing file, and 255 without such a call.
+# Exit statuses of Perl's "die", which are the error number of the last system call that failed: ENOTTY (25) after a
+# file was opened, since Perl asks whether the file is a terminal, ENOENT (2) for a missing file, and 255 without such a
+# call.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
 MAX_DIGITS = 18  # Digits of an integer that are used. Perl's integers have 64 bits, which hold any 18 digits.
@@ -34,7 +35,10 @@ def make_usage_error(status: int = DIED) -> DataDirError:
 
 
 def resolve_input(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN if it is ``-`` or missing. Warn and return None for an unreadable file."""
+    """Return the file that Perl's ``<>`` reads: the first argument, or STDIN if it is ``-`` or missing.
+
+    Warn and return None for an unreadable file.
+    """
     file = arguments[0] if arguments else "-"
     if file == "-":
         return STDIN
@@ -87,8 +91,8 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
 def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
     """Return the names in a list, which are the first fields of its lines, as a set.
 
-    ``file`` is the path of the list, or ``-`` for standard input. ``text`` is the start of the message for a blank line.
-    Raise DataDirError if the list cannot be opened, has a blank line, or starts with a byte-order mark.
+    ``file`` is the path of the list, or ``-`` for standard input. ``text`` is the start of the message for a blank
+    line. Raise DataDirError if the list cannot be opened, has a blank line, or starts with a byte-order mark.
     """
     source, keys = resolve_file_argument(file), set[bytes]()
     with report_open_errors(f"Could not open id-list file {file}"):
@@ -105,10 +109,12 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print each line of a file if a chosen field of the line is in a list of names. Return the exit status 0.
 
-    ``argv`` has options, the list, and the file, by default standard input. A file that cannot be opened causes a warning.
-    The option ``-f`` chooses the field, by default the first. 0 is the last field. ``--exclude`` prints all other lines.
+    ``argv`` has options, the list, and the file, by default standard input. A file that cannot be opened causes a
+    warning. The option ``-f`` chooses the field, by default the first. 0 is the last field. ``--exclude`` prints all
+    other lines.
 
-    Raise DataDirError if an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it is 1 or more).
+    Raise DataDirError if an argument is invalid, the list cannot be read, or a line is blank or lacks the field (if it
+    is 1 or more).
     """
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
@@ -137,9 +143,10 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Convert an utt2spk file to spk2utt on standard output, and return the exit status 0. Warn if the file cannot be opened.
+    """Convert an utt2spk file to spk2utt on standard output, and return the exit status 0.
 
-    ``argv`` has one path, or none for standard input. Raise DataDirError for more paths, or for a line without exactly two fields.
+    Warn if the file cannot be opened. ``argv`` has one path, or none for standard input. Raise DataDirError for more
+    paths, or for a line without exactly two fields.
     """
     if len(argv) > 1:
         raise make_usage_error()
@@ -152,8 +159,9 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Convert spk2utt files to utt2spk on standard output, and return the exit status 0. Warn if a file cannot be opened.
+    """Convert spk2utt files to utt2spk on standard output, and return the exit status 0.
 
+    Warn if a file cannot be opened.
     ``argv`` has the paths, or is empty for standard input. Raise DataDirError for a speaker without utterances.
     """
     for name in argv or ["-"]:
@@ -166,7 +174,10 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
-    """Parse the whole number at the start of a string as Perl does. Return 0 if there is none. A sign counts as one of MAX_DIGITS."""
+    """Parse the whole number at the start of a string as Perl does.
+
+    Return 0 if there is none. A sign counts as one of MAX_DIGITS.
+    """
     match = re.match(r"\s*([+-]?[0-9]+)", text)
     return int(match[1][:MAX_DIGITS]) if match else 0
 
@@ -208,8 +219,8 @@ def choose_lines(file: str, size: int, option: str, *, accepts_fewer: bool = Fal
 def subset_scp(say: Printer, argv: list[str]) -> int:
     """Print the given number of lines of a file, as :func:`choose_lines` chooses them, and return the exit status 0.
 
-    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the file cannot be opened, or if the number is
-    invalid, or larger than the number of lines in the file and ``--quiet`` is not passed.
+    ``argv`` has options, the number of lines, and the file. Raise DataDirError if the file cannot be opened, or if the
+    number is invalid, or larger than the number of lines in the file and ``--quiet`` is not passed.
     """
     options = set()
     for name in ("--quiet", "--first", "--last"):
@@ -245,8 +256,9 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file or of standard input in random order. The exit status is 1 for a wrong option or several files, else 0.
+    """Print the lines of a file or of standard input in random order.
 
+    The exit status is 1 for a wrong option or several files, else 0.
     The option ``--srand`` passes the seed, by default 0. Raise DataDirError for an invalid seed.
     """
     seed = 0
@@ -266,8 +278,8 @@ def shuffle_list(say: Printer, argv: list[str]) -> int:
 def read_map(file: str) -> dict[bytes, bytes]:
     """Return a map from the first field of each line of a file to its other fields, joined by single spaces.
 
-    A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-`` for standard input.
-    Raise DataDirError if the file cannot be opened, or has a blank line.
+    A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-`` for standard
+    input. Raise DataDirError if the file cannot be opened, or has a blank line.
     """
     values: dict[bytes, bytes] = {}
     line_number = 0
@@ -290,8 +302,9 @@ def read_map(file: str) -> dict[bytes, bytes]:
 def apply_map(say: Printer, argv: list[str]) -> int:
     """Print standard input with its fields replaced by their values in a map file. Return the exit status 0.
 
-    The last argument is the path of the map file. The option ``-f`` selects a range of fields, such as ``2`` or ``2-4``, by
-    default all. With ``--permissive``, a field that is not in the map is not changed. Single spaces separate printed fields.
+    The last argument is the path of the map file. The option ``-f`` selects a range of fields, such as ``2`` or
+    ``2-4``, by default all. With ``--permissive``, a field that is not in the map is not changed. Single spaces
+    separate printed fields.
 
     Raise DataDirError if an argument is invalid, a file cannot be read, or a field is not in the map.
     """
@@ -317,7 +330,10 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     max_splits = -1 if end is None else end + 1  # Fields after the replaced fields need not be split.
 
     def keep_or_refuse(word: bytes) -> bytes:
-        """With ``--permissive``, warn about a field that is not in the map, and return it. Otherwise, raise DataDirError."""
+        """With ``--permissive``, warn about a field that is not in the map, and return it.
+
+        Otherwise, raise DataDirError.
+        """
         if not is_permissive:
             raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {map_file}", status=DIED)
         warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {map_file}")
@@ -345,8 +361,8 @@ def apply_map(say: Printer, argv: list[str]) -> int:
 def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     """Divide speakers, whose numbers of lines are ``sizes``, into ``parts`` parts as evenly as split_scp.pl.
 
-    At first, the numbers of speakers in the parts differ by at most one. As long as this makes two neighboring parts more
-    equal, the last speaker of a part moves to the next part, or the first speaker to the previous part.
+    At first, the numbers of speakers in the parts differ by at most one. As long as this makes two neighboring parts
+    more equal, the last speaker of a part moves to the next part, or the first speaker to the previous part.
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
@@ -382,7 +398,9 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into ``part_count`` lists of similar sizes. The lines of a speaker stay together, in order.
+    """Divide the lines of a file into ``part_count`` lists of similar sizes.
+
+    The lines of a speaker stay together, in order.
 
     Args:
         say: names the script in messages.
@@ -432,8 +450,8 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty, otherwise 0.
 
     With ``-j COUNT NUMBER``, write only part NUMBER of COUNT parts, counted from 0, or from 1 with ``--one-based``. The
-    option ``--utt2spk`` keeps the lines of a speaker together. Raise DataDirError if an argument is invalid, a file cannot
-    be opened, or there are too few lines or speakers.
+    option ``--utt2spk`` keeps the lines of a speaker together. Raise DataDirError if an argument is invalid, a file
+    cannot be opened, or there are too few lines or speakers.
     """
     job_count = job_number = 0
     utt2spk, first_number = "", 0  # Path of utt2spk, and the number of the first part.
@@ -475,9 +493,10 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
-    """Find the first line with forbidden white space in a file of transcripts. Return Kaldi's message, the line number and the key.
+    """Find the first line with forbidden white space in a file of transcripts.
 
-    Lines count from 1. A last line without a newline is also a fault. Without a fault, or without valid UTF-8, the message is "".
+    Return Kaldi's message, the line number and the key. Lines count from 1. A last line without a newline is also a
+    fault. Without a fault, or without valid UTF-8, the message is "".
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

@@ -42,7 +42,8 @@ from io_ark.data_dir.validate import validate_directory
 from io_ark.streams.unfinished import is_replaceable
 
 MIN_SEGMENT_SECONDS = 0.01
-# Files of the source that are used to make a directory with several speeds. Features are not used, because the audio differs.
+# Files of the source that are used to make a directory with several speeds. Features are not used, because the audio
+# differs.
 USED_FILES = "reco2dur reco2file_and_channel segments spk2gender text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
@@ -65,8 +66,8 @@ def add_speed_command(key: bytes, entry: bytes, factor: bytes) -> bytes:
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
     """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
-    In ``chunks``, a single space must follow each key, and a newline each line. ``path`` is the name of the file for errors.
-    Raise DataDirError for an entry that :func:`parse_audio_entry` refuses.
+    In ``chunks``, a single space must follow each key, and a newline each line. ``path`` is the name of the file for
+    errors. Raise DataDirError for an entry that :func:`parse_audio_entry` refuses.
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
@@ -87,8 +88,8 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Return a chunk of wav.scp with a command added to all lines, or b"" if the lines must be changed one by one.
 
-    The lines can be changed together if all lines have commands with single spaces between words, or all lines have names of WAV
-    files that need no quotes and do not begin with "-".
+    The lines can be changed together if all lines have commands with single spaces between words, or all lines have
+    names of WAV files that need no quotes and do not begin with "-".
 
     Args:
         after_command: bytes that replace the final " |" and the newline of a line with a command.
@@ -114,7 +115,8 @@ def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Yield chunks of segments with the times divided by ``speed``. In ``chunks``, single spaces must separate fields.
 
     Times have two decimals, and fields after the end are removed. Segments with a new duration of
-    :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end of the recording, does not change.
+    :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end of the recording, does not
+    change.
     """
     for chunk in chunks:
         lines = []
@@ -144,9 +146,9 @@ def change_speed_of_files(
 ) -> dict[str, Iterator[bytes]]:
     """Return the new files of a directory that has the audio of ``src`` at a different speed, as chunks by file name.
 
-    The result has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller writes.
-    ``factor`` is the speed, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys in these files. Without
-    segments, ``utterances`` also renames the keys of wav.scp.
+    The result has the files that Kaldi's script converts, except spk2utt, utt2dur and reco2dur, which the caller
+    writes. ``factor`` is the speed, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys in
+    these files. Without segments, ``utterances`` also renames the keys of wav.scp.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -170,9 +172,9 @@ def change_speed_of_files(
 def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
     """Write to ``stage`` the files of a data directory that has every utterance of ``src`` at every speed in ``factors``.
 
-    The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as ``sp0.9-``,
-    except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and spk2utt.
-    Raise DataDirError if the source lacks utt2spk or wav.scp, or if a file is invalid.
+    The files are sorted, and fixed by :func:`fix_stage`. Utterances, speakers and recordings get a prefix such as
+    ``sp0.9-``, except for a factor of 1. Sox is not needed, no audio is read, and the source may lack durations and
+    spk2utt. Raise DataDirError if the source lacks utt2spk or wav.scp, or if a file is invalid.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
@@ -201,7 +203,8 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     """Make a directory with sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh).
 
-    If the source lacks utt2dur or reco2dur, the file is written there first. Return the exit status of :func:`validate_directory`.
+    If the source lacks utt2dur or reco2dur, the file is written there first. Return the exit status of
+    :func:`validate_directory`.
 
     Args:
         factor: speed factor, such as 0.9.
@@ -209,8 +212,8 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances, recordings and speakers. If false,
             utterances and recordings get the suffix -sp<factor>, and speakers keep their names.
 
-    Raise DataDirError if the factor is not a number above 0, sox or a file is missing, or a directory is invalid or cannot be read or
-    written.
+    Raise DataDirError if the factor is not a number above 0, sox or a file is missing, or a directory is invalid or
+    cannot be read or written.
     """
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
@@ -243,7 +246,8 @@ def perturb_speed_3way(
 ) -> int:
     """Make a directory with the audio at speeds 0.9, 1.0 and 1.1 (Kaldi: perturb_data_dir_speed_3way.sh).
 
-    The source is fixed first, and gets utt2dur and reco2dur if they are missing. Return the exit status of :func:`validate_directory`.
+    The source is fixed first, and gets utt2dur and reco2dur if they are missing. Return the exit status of
+    :func:`validate_directory`.
 
     Args:
         source, target: path of the directory, path of the new directory.
@@ -251,8 +255,8 @@ def perturb_speed_3way(
         include_spk_prefix: add prefixes, such as sp0.9-, to all names at speeds 0.9 and 1.1. If false, utterances
             and recordings get suffixes, and speakers keep their names.
 
-    Raise DataDirError if sox, ``wav.scp`` or ``spk2utt`` is missing, the target has features or is the source, a temporary directory
-    such as <target>_speed0.9 exists, or a directory is invalid or cannot be read or written.
+    Raise DataDirError if sox, ``wav.scp`` or ``spk2utt`` is missing, the target has features or is the source, a
+    temporary directory such as <target>_speed0.9 exists, or a directory is invalid or cannot be read or written.
     """
     src = DataFiles(source)
     if not src.find("wav.scp"):
@@ -281,8 +285,8 @@ def _make_and_combine_speeds(
 ) -> None:
     """Make directories at speeds 0.9 and 1.1 in ``folders``, and combine them with the source in ``target``.
 
-    The source is fixed first, and gets utt2dur and reco2dur if they are missing. If ``folders`` has a third folder, a copy of
-    the source is written there, with the prefix sp1.0- before all names, and is combined instead of the source.
+    The source is fixed first, and gets utt2dur and reco2dur if they are missing. If ``folders`` has a third folder, a
+    copy of the source is written there, with the prefix sp1.0- before all names, and is combined instead of the source.
     """
     source = src.folder
     with set_status(1):
@@ -324,17 +328,18 @@ def perturb_volume(
 ) -> int:
     """Change the volume of the recordings in place (Kaldi: perturb_data_dir_volume.sh). Return the exit status 0.
 
-    A sox command is added to each entry of wav.scp, and feats.scp is moved into ``.backup``. If one of the first 100 entries
-    already has such a command, nothing is changed.
+    A sox command is added to each entry of wav.scp, and feats.scp is moved into ``.backup``. If one of the first 100
+    entries already has such a command, nothing is changed.
 
     Args:
-        reco2vol: path of a file with a factor for each recording, or "" for random factors, which are the same in every run.
+        reco2vol: path of a file with a factor for each recording, or "" for random factors, which are the same in every
+            run.
         write_reco2vol: path to which the factors are written, or "" to write no file.
         scale_low: minimum of the random factors.
         scale_high: maximum of the random factors.
 
-    Raise DataDirError if wav.scp is missing, a line of wav.scp or ``reco2vol`` is invalid, a recording has no factor, or
-    ``write_reco2vol`` is an input, a folder or a device, or cannot be written.
+    Raise DataDirError if wav.scp is missing, a line of wav.scp or ``reco2vol`` is invalid, a recording has no factor,
+    or ``write_reco2vol`` is an input, a folder or a device, or cannot be written.
     """
     import random
 
@@ -352,7 +357,10 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command, and store the factor. Raise DataDirError for a missing factor, ValueError for an invalid entry."""
+        """Return line ``number`` of wav.scp with a command, and store the factor.
+
+        Raise DataDirError for a missing factor, ValueError for an invalid entry.
+        """
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -369,7 +377,8 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    # Check the volume after the stage is opened, because opening finishes a killed job, which may have changed the volume.
+    # Check the volume after the stage is opened, because opening finishes a killed job, which may have changed the
+    # volume.
     with contextlib.ExitStack() as after_commit, Stage(folder, say) as stage:
         if _has_volume(path):
             say("It looks like the data was already volume perturbed.  Not doing anything.")
@@ -414,8 +423,8 @@ def change_recordings(
     """Yield the changed content of wav.scp at ``path``: chunks from ``change_chunk``, or single lines from ``change_line``.
 
     Args:
-        change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed line, or
-            raises ValueError for an entry that cannot be changed.
+        change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed
+            line, or raises ValueError for an entry that cannot be changed.
         change_chunk: takes a chunk; returns its changed lines, or b"" if ``change_line`` has to change them one by one.
         may_end_blank: True to accept blank lines at the end of the file.
 
@@ -442,7 +451,10 @@ def change_recordings(
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
-    """Return the volume factor of each recording in the file ``path``. Skip blank lines. Raise DataDirError for an invalid line."""
+    """Return the volume factor of each recording in the file ``path``.
+
+    Skip blank lines. Raise DataDirError for an invalid line.
+    """
     volumes = {}
     for line_number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
@@ -468,14 +480,16 @@ def _has_volume(path: str) -> bool:
 def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings in place (Kaldi: resample_data_dir.sh). Return the exit status 0.
 
-    A sox command is added to each entry of ``wav.scp``. When the recording is read, it resamples, mixes all channels to one, and
-    converts samples to 16 bits. A missing utt2dur is written first. If feats.scp exists, feats.scp and cmvn.scp are moved into ``.backup``.
+    A sox command is added to each entry of ``wav.scp``. When the recording is read, it resamples, mixes all channels to
+    one, and converts samples to 16 bits. A missing utt2dur is written first. If feats.scp exists, feats.scp and
+    cmvn.scp are moved into ``.backup``.
 
     Args:
         frequency: new sampling rate in Hz, or in kHz with the suffix k.
         folder: path of the directory.
 
-    Raise DataDirError if sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
+    Raise DataDirError if sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or
+    written.
     """
     sox = _find_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
@@ -488,7 +502,10 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     ending = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
     def resample_line(number: int, line: bytes, key: bytes, entry: bytes) -> bytes:
-        """Return line ``number`` of wav.scp with a command that resamples the recording. For errors, see :func:`parse_audio_entry`."""
+        """Return line ``number`` of wav.scp with a command that resamples the recording.
+
+        For errors, see :func:`parse_audio_entry`.
+        """
         if entry.endswith(b"|"):
             return line.strip() + ending[2:]  # The command has a pipe, so omit the pipe of `ending`.
         audio = parse_audio_entry(entry)

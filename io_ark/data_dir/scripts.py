@@ -63,7 +63,10 @@ class KaldiScript:
         return list(inspect.signature(self.function).parameters.values())[1:]
 
     def get_options(self, *, with_extra_options: bool) -> dict[str, Value]:
-        """Return the default of each option by name. ``with_extra_options`` adds the options that Kaldi's script lacks."""
+        """Return the default of each option by name.
+
+        ``with_extra_options`` adds the options that Kaldi's script lacks.
+        """
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
         return {name: default for name, default in options.items() if with_extra_options or name not in OWN_OPTIONS}
 
@@ -129,13 +132,15 @@ def format_flag(name: str) -> str:
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options like parse_options.sh: ``--name value`` before the arguments, and configuration files with ``--config``.
 
-    ``options`` has the default of each option by name, and ``argv`` is the command line, whose options override the options
-    in configuration files. ``--config`` is also read among the arguments. Unknown options in a file are ignored.
+    ``options`` has the default of each option by name, and ``argv`` is the command line, whose options override the
+    options in configuration files. ``--config`` is also read among the arguments. Unknown options in a file are
+    ignored.
 
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
 
-    Raise DataDirError if an option on the command line is unknown, a value is invalid, or a configuration file is missing or invalid.
+    Raise DataDirError if an option on the command line is unknown, a value is invalid, or a configuration file is
+    missing or invalid.
     """
     values: dict[str, Value] = {}
 
@@ -165,7 +170,8 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
 def read_settings(path: str) -> list[tuple[str, str]]:
     """Return the names and values of the assignments ``name=value`` in the configuration file ``path`` for shell scripts.
 
-    A line may have several assignments, quotes, and a comment. Raise DataDirError if the file cannot be read or has other words.
+    A line may have several assignments, quotes, and a comment. Raise DataDirError if the file cannot be read or has
+    other words.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -199,11 +205,12 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first in ``argv``. Return its value by name ({} without an option), and the arguments.
+    """Read one option, which comes first in ``argv``.
 
-    ``options`` has the default of each option by name. An option whose default is a string takes the next word as its value, or ""
-    if there is no next word. Any other option has the value True.
-    Raise DataDirError for an unknown option, except for split_data.sh (which has ``per_utt``), where it is an argument.
+    Return its value by name ({} without an option), and the arguments. ``options`` has the default of each option by
+    name. An option whose default is a string takes the next word as its value, or "" if there is no next word. Any
+    other option has the value True. Raise DataDirError for an unknown option, except for split_data.sh (which has
+    ``per_utt``), where it is an argument.
     """
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
@@ -309,15 +316,18 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script. The argument is the exit status. As after Ctrl-C, the script does not wait for the commands in wav.scp."""
+    """A signal ends the script.
+
+    The argument is the exit status. As after Ctrl-C, the script does not wait for the commands in wav.scp.
+    """
 
 
 @contextlib.contextmanager
 def raise_ended_at_signals() -> Iterator[None]:
     """Within this context, raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
-    A second signal of the same kind ends the process at once. A signal that is ignored or has a handler keeps this setting.
-    Outside of the main thread, nothing changes.
+    A second signal of the same kind ends the process at once. A signal that is ignored or has a handler keeps this
+    setting. Outside of the main thread, nothing changes.
     """
 
     def raise_ended(signum: int, frame: object) -> None:
@@ -338,10 +348,11 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Call ``run``, which runs a script, and return the exit status. Signals, ArkError, OSError and MemoryError are not raised.
+    """Call ``run``, which runs a script, and return the exit status.
 
-    The status is 130 after Ctrl-C, 141 if the reader of standard output has ended, 128 + n after signal n, and otherwise the
-    status of a DataDirError, or 1. An error is printed as a line that begins with ``name``, by default ``say.name``.
+    Signals, ArkError, OSError and MemoryError are not raised. The status is 130 after Ctrl-C, 141 if the reader of
+    standard output has ended, 128 + n after signal n, and otherwise the status of a DataDirError, or 1. An error is
+    printed as a line that begins with ``name``, by default ``say.name``.
     """
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
@@ -381,7 +392,10 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
-    """Run the script ``name`` with the arguments of this process. Return the exit status (see :func:`run_protected`), 1 for an unknown name."""
+    """Run the script ``name`` with the arguments of this process.
+
+    Return the exit status (see :func:`run_protected`), 1 for an unknown name.
+    """
     import gc
 
     gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.
@@ -396,8 +410,9 @@ def main(name: str) -> int:
 def format_launcher(name: str, python: str, root: str) -> bytes:
     """Return a launcher: a program that runs the script ``name`` of the installation in ``root`` with the interpreter ``python``.
 
-    The program is for a shell, which starts Python, because the path of Python may be too long for a ``#!`` line. The shell also
-    refuses a directory as standard input, or ignores it if the script reads no input. To Python, the shell's lines are a string.
+    The program is for a shell, which starts Python, because the path of Python may be too long for a ``#!`` line. The
+    shell also refuses a directory as standard input, or ignores it if the script reads no input. To Python, the shell's
+    lines are a string.
     """
     refusal = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
     reaction = refusal if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
@@ -420,9 +435,9 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
     Returns:
         The paths of the launchers.
 
-    Raise DataDirError if a file with the name of a script is not a launcher and ``force`` is False, or the folder, ``data`` or a parent
-    in a relative path is a link, because the ``utils`` of a recipe is often a link to the ``utils`` of another recipe. In both cases, no
-    file is written.
+    Raise DataDirError if a file with the name of a script is not a launcher and ``force`` is False, or the folder,
+    ``data`` or a parent in a relative path is a link, because the ``utils`` of a recipe is often a link to the
+    ``utils`` of another recipe. In both cases, no file is written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
@@ -454,7 +469,10 @@ def _refuse_links(folder: str) -> None:
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
-    """Run a command of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, with arguments ``argv``. Return the exit status."""
+    """Run a command of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, with arguments ``argv``.
+
+    Return the exit status.
+    """
     usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
     if argv[:1] in HELP:
         say.write(usage)
@@ -475,7 +493,10 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
 
 def run_data_command(argv: list[str]) -> int:
-    """Run ``kaldi-compat data`` with ``argv``. Return 2 for an unknown command or option, or a wrong number of arguments, else see :func:`run_protected`."""
+    """Run ``kaldi-compat data`` with ``argv``.
+
+    Return 2 for an unknown command or option, or a wrong number of arguments, else see :func:`run_protected`.
+    """
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 

@@ -32,7 +32,8 @@ def compute_segment_durations(
         measure: function that takes the names of recordings and maps them to their durations in seconds. It is
             called once, and only if a segment lasts to the end of its recording.
 
-    Raise DataDirError if a segment lasts to the end of a recording that has no duration, or that ends before or at the segment's start.
+    Raise DataDirError if a segment lasts to the end of a recording that has no duration, or that ends before or at the
+    segment's start.
     """
     names = {name for chunk in read_chunks(segments) for _, name in _find_open_ends(chunk)}
     durations = measure(names) if names else {}

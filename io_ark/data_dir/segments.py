@@ -48,14 +48,16 @@ class Segment:
         Args:
             wave: audio of the recording, (channels, samples).
             min_length: minimum length of a segment in seconds.
-            max_overshoot: maximum time in seconds by which a segment may end after its recording. The segment is then truncated.
+            max_overshoot: maximum time in seconds by which a segment may end after its recording. The segment is then
+                truncated.
 
         Returns:
             Audio of the segment, (1, samples).
 
         Raises:
-            RangeError: the segment starts after the recording or ends more than ``max_overshoot`` after it, is shorter than
-                ``min_length``, has a channel that the recording lacks, or has no channel although the recording has several.
+            RangeError: the segment starts after the recording or ends more than ``max_overshoot`` after it, is shorter
+                than ``min_length``, has a channel that the recording lacks, or has no channel although the recording
+                has several.
 
         >>> import numpy as np
         >>> from io_ark import Segment, Wave

@@ -10,8 +10,9 @@ Refuse = Callable[[int, bytes], object]
 
 
 def convert_to_spk2utt(utt2spk: Iterable[bytes], refuse: Refuse) -> list[bytes]:
-    """Return the lines of spk2utt for chunks of utt2spk. Speakers, and the utterances of a speaker, keep their order in utt2spk.
+    """Return the lines of spk2utt for chunks of utt2spk.
 
+    Speakers, and the utterances of a speaker, keep their order in utt2spk.
     ``refuse`` is called with the number and the bytes of a line without exactly two fields, and must raise an error.
     """
     utterances: dict[bytes, list[bytes]] = {}
@@ -27,7 +28,8 @@ def convert_to_spk2utt(utt2spk: Iterable[bytes], refuse: Refuse) -> list[bytes]:
 def convert_to_utt2spk(spk2utt: Iterable[bytes], refuse: Refuse) -> Iterator[bytes]:
     """Yield chunks of utt2spk for chunks of spk2utt.
 
-    ``refuse`` is called with the number and the bytes of a line without utterances, after all lines before it have been yielded.
+    ``refuse`` is called with the number and the bytes of a line without utterances, after all lines before it have been
+    yielded.
     """
     line_number = 0
     for chunk in spk2utt:

@@ -62,7 +62,8 @@ def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
 class _Split:
     """Splits the directory ``src`` into ``part_count`` parts ``base/1``, ``base/2`` and so on, which a stage writes.
 
-    ``say`` prints the messages of split_scp.pl. With ``per_utt``, the utterances of a speaker may be in different parts.
+    ``say`` prints the messages of split_scp.pl. With ``per_utt``, the utterances of a speaker may be in different
+    parts.
     """
 
     def __init__(
@@ -76,7 +77,10 @@ class _Split:
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
-        """Write the files of all parts. Raise DataDirError if utt2spk is missing or invalid, or a part would be empty."""
+        """Write the files of all parts.
+
+        Raise DataDirError if utt2spk is missing or invalid, or a part would be empty.
+        """
         path = self.src.find("utt2spk")
         if not path:
             raise self.say.fail("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
@@ -108,7 +112,8 @@ class _Split:
         """Divide files by key. A line goes to every part whose file ``listing`` has the key of the line.
 
         Args:
-            listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its keys.
+            listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its
+                keys.
             names: names of the files to divide, separated by spaces.
             warns: True to warn of lines that are in no part, or in several parts.
         """

@@ -124,7 +124,8 @@ class Printer:
         """Print Kaldi's message, and return the error to raise, whose attribute ``partly`` is True.
 
         Args:
-            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed, or "" to print nothing.
+            text: Kaldi's message, which is printed if ``as_script`` is True or ``detail`` is passed, or "" to print
+                nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed, and otherwise "".
             file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
@@ -192,11 +193,14 @@ def lock_directories(*folders: str, may_change: bool = True, read_folders: Itera
     """Lock directories within this context, and clear up after killed jobs. Nothing is locked on Windows.
 
     Args:
-        *folders: directories to lock. Missing directories are skipped. A directory that this process has locked keeps that lock.
-        may_change: True to exclude all other processes. If False, other processes may read the directories at the same time.
+        *folders: directories to lock. Missing directories are skipped. A directory that this process has locked keeps
+            that lock.
+        may_change: True to exclude all other processes. If False, other processes may read the directories at the same
+            time.
         read_folders: additional directories, which are locked for reading only.
 
-    Raise DataDirError if a killed job has left an unfinished change, and the change cannot be finished or ``may_change`` is False.
+    Raise DataDirError if a killed job has left an unfinished change, and the change cannot be finished or
+    ``may_change`` is False.
     """
     modes = dict.fromkeys(map(os.path.realpath, read_folders), False)
     modes |= dict.fromkeys(map(os.path.realpath, folders), may_change)
@@ -241,7 +245,10 @@ def lock_directories(*folders: str, may_change: bool = True, read_folders: Itera
 
 
 def refuse_half_changed_directory(folder: str) -> None:
-    """Wait for a job that is replacing the files of a directory. Raise DataDirError if such a job was killed before it finished."""
+    """Wait for a job that is replacing the files of a directory.
+
+    Raise DataDirError if such a job was killed before it finished.
+    """
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
@@ -262,8 +269,8 @@ def refuse_byte_order_mark(path: str) -> None:
 def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple[int, list[Rename]]]]:
     """Return the names of temporary files to remove, and for each unfinished change the time of its list in ns and its renames.
 
-    For ``is_locked``, see :func:`clear_up_directory`. Warn once about a list of changes that is invalid or from another machine.
-    The temporary files of the process that wrote such a list are kept.
+    For ``is_locked``, see :func:`clear_up_directory`. Warn once about a list of changes that is invalid or from another
+    machine. The temporary files of the process that wrote such a list are kept.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
     changes: list[tuple[int, list[Rename]]] = []
@@ -296,8 +303,8 @@ def _find_leftovers(folder: str, is_locked: bool) -> tuple[list[str], list[tuple
 def clear_up_directory(folder: str, *, is_locked: bool, may_change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
-    If this process has locked a directory, no running job of this machine needs the temporary files there. Without a lock
-    (Windows, NFS), and on another machine, a running job may need its files, so they are removed only after a day.
+    If this process has locked a directory, no running job of this machine needs the temporary files there. Without a
+    lock (Windows, NFS), and on another machine, a running job may need its files, so they are removed only after a day.
 
     Args:
         is_locked: True if this process has locked the directory.
@@ -328,7 +335,10 @@ def clear_up_directory(folder: str, *, is_locked: bool, may_change: bool) -> Non
 
 
 def _get_change_time(status: os.stat_result) -> int:
-    """Return the time in nanoseconds at which a file with this ``status`` was last written or moved. Windows does not record moves."""
+    """Return the time in nanoseconds at which a file with this ``status`` was last written or moved.
+
+    Windows does not record moves.
+    """
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
@@ -355,7 +365,8 @@ def read_changes(folder: str, name: str, process: str) -> list[Rename]:
 def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
     """Return True if a process with the id ``process`` can have listed ``rename``, so that it is safe to carry it out.
 
-    Such a rename puts a temporary file of the process in place, moves a data file into ``.backup``, or removes a data file.
+    Such a rename puts a temporary file of the process in place, moves a data file into ``.backup``, or removes a data
+    file.
     """
     old, new = rename
     for name in filter(None, rename):
@@ -388,10 +399,11 @@ def refuse_irreplaceable_file(folder: str, name: str) -> None:
 def apply_renames(folder: str, renames: Iterable[Rename], ending: str = "") -> None:
     """Rename and remove files of a directory, and remove folders that become empty.
 
-    Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
-    renamed or removed before, and is skipped.
+    Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file
+    was renamed or removed before, and is skipped.
 
-    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``ending``, or if it is "", with advice.
+    Raise DataDirError if a file cannot be renamed or removed. The message ends with ``ending``, or if it is "", with
+    advice.
     """
     parents = set()  # Folders of the removed files.
     for old, new in renames:
@@ -445,7 +457,10 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory, of its parent, and so on to the root. Yield nothing for a missing directory."""
+    """Yield the device and the inode of a directory, of its parent, and so on to the root.
+
+    Yield nothing for a missing directory.
+    """
     previous = None
     while True:
         try:
@@ -460,7 +475,10 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the target of each link in a directory, then the target of that link, and so on. Stop at a link to a directory."""
+    """Yield the target of each link in a directory, then the target of that link, and so on.
+
+    Stop at a link to a directory.
+    """
     names = os.listdir(folder) if os.path.isdir(folder) else []
     for name in names:
         path = os.path.join(folder, name)
@@ -474,9 +492,9 @@ def _iterate_link_targets(folder: str) -> Iterator[str]:
 def refuse_target(target: str, *sources: str) -> None:
     """Raise DataDirError if a target cannot be written, or if writing it would change a source. Nothing is changed.
 
-    A target must not be a URL or a source, contain a source, contain a file to which a link of a source leads, be a folder
-    of a source (``.backup``, ``split4``), or be or contain the working directory. If it exists, it must be a directory in
-    which all data files can be replaced.
+    A target must not be a URL or a source, contain a source, contain a file to which a link of a source leads, be a
+    folder of a source (``.backup``, ``split4``), or be or contain the working directory. If it exists, it must be a
+    directory in which all data files can be replaced.
     """
     _refuse_url(target)
     real = os.path.realpath(target)
@@ -542,20 +560,24 @@ def remove_empty_folders(folders: Iterable[str]) -> None:
 
 
 def is_locked_here(*folders: str) -> bool:
-    """Return True if all ``folders`` exist and this process has locked them. Always return True on systems without locks."""
+    """Return True if all ``folders`` exist and this process has locked them.
+
+    Always return True on systems without locks.
+    """
     return not fcntl or all(next(_iterate_identities(folder), None) in _lock_counts for folder in folders)
 
 
 @contextlib.contextmanager
 def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
-    """Make directories with the same parent. When the ``with`` block ends, remove their data files and the empty directories.
+    """Make directories with the same parent.
 
+    When the ``with`` block ends, remove their data files and the empty directories.
     A marker file in the directories lets a later job remove them if this job is killed.
 
     Args:
         *folders: paths of the directories.
-        beside: further directories that the job changes, which are created if missing. All directories are locked together,
-            because jobs that lock directories one after another can block each other forever.
+        beside: further directories that the job changes, which are created if missing. All directories are locked
+            together, because jobs that lock directories one after another can block each other forever.
 
     Raise DataDirError if a directory exists, is not empty, and has no marker file.
     """
@@ -598,13 +620,14 @@ class Stage(DataFiles):
 
     Args:
         folder: path of the directory, which is created if missing.
-        say: prints the script's messages. With ``say.as_script``, the files written before an error remain if they remain
-            after an error of Kaldi's script.
-        sources: paths of the directories from which this directory is made. With sources, the data files that the job does
-            not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
+        say: prints the script's messages. With ``say.as_script``, the files written before an error remain if they
+            remain after an error of Kaldi's script.
+        sources: paths of the directories from which this directory is made. With sources, the data files that the job
+            does not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
         changes_sources: True if the job writes durations into the sources.
 
-    Entering the context raises DataDirError if the directory cannot be made from these sources (see :func:`refuse_target`).
+    Entering the context raises DataDirError if the directory cannot be made from these sources (see
+    :func:`refuse_target`).
     """
 
     def __init__(
@@ -619,7 +642,10 @@ class Stage(DataFiles):
         self._lock_all = functools.partial(lock_directories, *changed_folders, read_folders=read_folders)
 
     def __enter__(self) -> Stage:
-        """Create and lock the directory, and lock its sources. Raise DataDirError for unsuitable sources, or for a byte-order mark."""
+        """Create and lock the directory, and lock its sources.
+
+        Raise DataDirError for unsuitable sources, or for a byte-order mark.
+        """
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -671,7 +697,10 @@ class Stage(DataFiles):
         return name in self._new
 
     def make_temporary_path(self, name: str) -> str:
-        """Return the path of a new temporary file for the file ``name``. If this job is killed, a later job removes it."""
+        """Return the path of a new temporary file for the file ``name``.
+
+        If this job is killed, a later job removes it.
+        """
         name = name.replace("%", "%25").replace("/", "%2F")
         path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_temporary_numbers)}.tmp")
         self._temporaries.append(path)
@@ -681,8 +710,8 @@ class Stage(DataFiles):
     def open_writer(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Yield a function that writes bytes to a new version of the file ``name``. The current version stays readable.
 
-        Raise DataDirError if the file cannot be written or replaced. After an error in the ``with`` block, the new version is
-        discarded, unless Kaldi's script would leave it.
+        Raise DataDirError if the file cannot be written or replaced. After an error in the ``with`` block, the new
+        version is discarded, unless Kaldi's script would leave it.
         """
         refuse_irreplaceable_file(self.folder, name)
         path = self.make_temporary_path(name)
@@ -701,7 +730,10 @@ class Stage(DataFiles):
         self._set_new_version(name, path)
 
     def _set_new_version(self, name: str, path: str | None) -> None:
-        """Make the commit rename ``path`` to ``name``, or remove ``name`` if ``path`` is None. Discard an earlier new version."""
+        """Make the commit rename ``path`` to ``name``, or remove ``name`` if ``path`` is None.
+
+        Discard an earlier new version.
+        """
         if old := self._new.get(name):
             os.unlink(old)
         self._new[name] = path
@@ -758,9 +790,10 @@ class Stage(DataFiles):
         self.remove(name)
 
     def commit(self) -> None:
-        """Put all new files in place, and move or remove old files. Signals are delayed until all files have their names.
+        """Put all new files in place, and move or remove old files.
 
-        If this job is killed, the next job on the directory completes the change. Raise DataDirError if a file cannot be written or renamed.
+        Signals are delayed until all files have their names. If this job is killed, the next job on the directory
+        completes the change. Raise DataDirError if a file cannot be written or renamed.
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
@@ -784,7 +817,10 @@ class Stage(DataFiles):
                 os.unlink(changes)
 
     def _write_changes(self, renames: list[Rename]) -> str:
-        """Write renames to a file, from which a later job can finish the change if this job is killed. Return its path."""
+        """Write renames to a file, from which a later job can finish the change if this job is killed.
+
+        Return its path.
+        """
         draft, path = self.make_temporary_path("draft"), self.make_temporary_path(_CHANGES)
         try:
             with open(draft, "xb") as file:
@@ -804,7 +840,10 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _list_backup_renames(self) -> list[Rename]:
-        """Return renames that move data files into ``.backup`` unless this stage has written them. Print Kaldi's message for each file."""
+        """Return renames that move data files into ``.backup`` unless this stage has written them.
+
+        Print Kaldi's message for each file.
+        """
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

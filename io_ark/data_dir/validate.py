@@ -56,7 +56,8 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted_line: number of the first line whose key is not larger than the previous key, or 0 if the keys increase or ``field`` is 2.
+        unsorted_line: number of the first line whose key is not larger than the previous key, or 0 if the keys increase
+            or ``field`` is 2.
         is_ended: True if the last line ends with a newline, or ``field`` is 2.
     """
 
@@ -87,7 +88,10 @@ def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) ->
 
 
 class Check(DataFiles):
-    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, and raises DataDirError."""
+    """Checks the directory ``folder``.
+
+    A check that fails prints Kaldi's message with ``say``, and raises DataDirError.
+    """
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -99,7 +103,10 @@ class Check(DataFiles):
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, field: int = 1) -> KeyList:
-        """Return the keys of the file ``name``, which are in the field with the number ``field``, 1 or 2. Each field is read only once."""
+        """Return the keys of the file ``name``, which are in the field with the number ``field``, 1 or 2.
+
+        Each field is read only once.
+        """
         if (name, field) not in self._lists:
             key_list, utterances = KeyList(self.locate(name), field), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
@@ -124,9 +131,10 @@ class Check(DataFiles):
             raise self.say.fail(message, problem, key_list.file, key_list.unsorted_line, key)
 
     def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, is_whole: bool = False) -> None:
-        """Check that two files have the same keys in the same order. If not, print Kaldi's message, and raise DataDirError.
+        """Check that two files have the same keys in the same order.
 
-        ``is_whole`` is True if ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to ``text``.
+        If not, print Kaldi's message, and raise DataDirError. ``is_whole`` is True if ``text`` is the whole message.
+        Otherwise, the directory and the numbers of lines are added to ``text``.
         """
         if expected.keys == actual.keys:
             return
@@ -150,7 +158,10 @@ class Check(DataFiles):
         raise self.say.fail("", advice, list_without_key.file, line_number, key)
 
     def check_values(self, name: str) -> None:
-        """Check the lines of the file ``name`` with the function that ``_VALUES`` names, if any. Raise DataDirError for the first bad line."""
+        """Check the lines of the file ``name`` with the function that ``_VALUES`` names, if any.
+
+        Raise DataDirError for the first bad line.
+        """
         if name not in _VALUES:
             return
         name_of_check, advice, message, line_format = _VALUES[name]
@@ -167,8 +178,8 @@ class Check(DataFiles):
         """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments.
 
         ``steps`` are the checks, "values" and "keys", separated by commas. Keys are compared with the keys of the file
-        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different keys, in which {}
-        stands for the file that was compared, or "-" for a shorter message.
+        ``other``; "segments" stands for :meth:`read_recordings`. ``text`` is a part of Kaldi's message for different
+        keys, in which {} stands for the file that was compared, or "-" for a shorter message.
         """
         if not self.find(name):
             return
@@ -185,7 +196,10 @@ class Check(DataFiles):
                 self.compare_keys(expected, self.read_keys(name), message, is_whole=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message names the ``option`` that makes the file optional."""
+        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``.
+
+        The message names the ``option`` that makes the file optional.
+        """
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -203,7 +217,8 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
     """Return True if a quick check of columns proves that all lines are good. After False, each line must be checked.
 
-    ``good_values`` collects second fields that have passed the check, which ignores the first field of a line with two fields.
+    ``good_values`` collects second fields that have passed the check, which ignores the first field of a line with two
+    fields.
     """
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
@@ -257,8 +272,8 @@ def has_positive_integer(fields: list[bytes]) -> bool:
     return has_positive_value(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
 
-# Columns: a file, the check of its lines, the advice for a bad line, Kaldi's message, and the format in which Kaldi shows
-# the line.
+# Columns: a file, the check of its lines, the advice for a bad line, Kaldi's message, and the format in which Kaldi
+# shows the line.
 _TABLE = """
 spk2gender|has_gender|write a speaker, and m or f|Mal-formed spk2gender file|
 spk2warp|has_warp_factor|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
@@ -284,7 +299,8 @@ def validate_directory(
 ) -> int:
     """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
-    If ``say.as_script`` and the directory has images.scp, the recipe's own script checks it instead, and its status is returned.
+    If ``say.as_script`` and the directory has images.scp, the recipe's own script checks it instead, and its status is
+    returned.
 
     Args:
         no_feats: do not require feats.scp. If the file exists, it is checked.
@@ -293,8 +309,8 @@ def validate_directory(
         no_spk_sort: do not require that the speakers in utt2spk are sorted.
         non_print: accept unprintable characters in text.
 
-    Raise DataDirError if the directory is not valid. The error's ``status`` is Kaldi's exit status. If ``say.as_script``, Kaldi's
-    message was printed.
+    Raise DataDirError if the directory is not valid. The error's ``status`` is Kaldi's exit status. If
+    ``say.as_script``, Kaldi's message was printed.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):

@@ -233,21 +233,22 @@ class AlignmentConverter:
     def _find_first_ids_of_windows(self, windows: Integers) -> Integers:
         """Return the first transition-id (windows, states) of each HMM state of each window's central phone.
 
-        States that emit no frames, and states that an HMM lacks, have 0.
+        ``windows``, shape (windows, tree.width), holds phones in context. ``states`` is the number of states of the
+        largest HMM. The value is 0 for states that emit no frames, and for the missing states of smaller HMMs.
         """
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
         distinct_phones, indices = np.unique(phones, return_inverse=True)
         hmms = [self.new.topology.entry(phone) for phone in distinct_phones.tolist()]
-        for entry in dict.fromkeys(hmms):  # Phones with equal HMMs are converted together.
-            rows = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[indices])
+        for hmm in dict.fromkeys(hmms):  # Phones with equal HMMs are converted together.
+            rows = np.flatnonzero(np.array([other == hmm for other in hmms], bool)[indices])
             num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[rows[0]]))
             pdfs = [self._find_pdfs(windows[rows], pdf_class) for pdf_class in range(num_pdf_classes)]
-            for number, state in enumerate(entry):
+            for state_index, state in enumerate(hmm):
                 if state.forward_pdf_class != NO_PDF:
                     forward, self_loop = pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class]
-                    tuples = np.column_stack((phones[rows], np.full(len(rows), number), forward, self_loop))
-                    result[rows, number] = self.new.first_ids[self.new.states_of(tuples)]
+                    tuples = np.column_stack((phones[rows], np.full(len(rows), state_index), forward, self_loop))
+                    result[rows, state_index] = self.new.first_ids[self.new.states_of(tuples)]
         return result
 
     def _find_pdfs(self, windows: Integers, pdf_class: int) -> Indices:

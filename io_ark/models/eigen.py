@@ -74,13 +74,13 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
     factor is 0 if these elements are 0 already.
     """
     scaled = row / max(float(np.abs(row).max()), TINY)
-    last, squares = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
-    if squares == 0:
+    last, sum_of_squares = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
+    if sum_of_squares == 0:
         return scaled, 0.0
-    length = math.sqrt(last * last + squares)
-    head = last - length if last <= 0 else -squares / (last + length)
-    scaled[-1] = head
-    return scaled / head, 2 * head * head / (squares + head * head)
+    norm = math.sqrt(last * last + sum_of_squares)
+    pivot = last - norm if last <= 0 else -sum_of_squares / (last + norm)
+    scaled[-1] = pivot
+    return scaled / pivot, 2 * pivot * pivot / (sum_of_squares + pivot * pivot)
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:

@@ -62,10 +62,17 @@ class Gmm:
 
     def _compute_gconsts(self) -> Array:
         """Return log-likelihoods (Gaussians,) of weighted Gaussians for a zero frame. As in Kaldi, inf becomes -inf."""
-        _, means, log_dets = self._invert_precisions()
+        offset = np.float32(-0.5 * np.log(2 * np.pi) * self.dim)
         with np.errstate(all="ignore"):
-            log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
-            gconsts = np.float32(log_factors - 0.5 * (means * self.precision_means).sum(axis=1))
+            gconsts = _compute_logs(self.weights) + offset
+            if self.precisions.ndim == 2:
+                # As in Kaldi, the term of a dimension is computed in double precision, and added in single precision.
+                doubles = self.precision_means.astype(np.float64)
+                for products, precisions in zip(doubles.T, self.precisions.T, strict=True):
+                    gconsts += 0.5 * _compute_logs(precisions) - 0.5 * products * products / precisions
+            else:
+                _, means, log_dets = self._invert_precisions()
+                gconsts += 0.5 * log_dets - 0.5 * (means * self.precision_means).sum(axis=1)
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
     def _invert_precisions(self) -> tuple[Array, Array, Array]:
@@ -113,6 +120,11 @@ class Gmm:
         with np.errstate(all="ignore"):
             means, covariances = means.astype(np.float32), covariances.astype(np.float32)
         return {"weights": self.weights, "means": means, "covariances": covariances}
+
+
+def _compute_logs(values: Float32) -> Float32:
+    """Return logarithms, rounded from float64, so that they nearly always equal those of C's ``logf``."""
+    return np.log(values, dtype=np.float64).astype(np.float32)
 
 
 @register_kind("diag-gmm")

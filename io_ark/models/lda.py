@@ -94,8 +94,8 @@ class Lda:
             raise FormatError(f"dim={dim} must be an integer from 1 to {input_dim}, the dimension of the vectors")
         factor = round_option("total_covariance_factor", total_covariance_factor)
         floor = round_option("covariance_floor", covariance_floor, signed=False)
-        center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
-        logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
+        center = compute_mean(array)
+        logger.info("2-norm of iVector mean is %g", compute_norm(center))
         groups = [group.astype(np.float64) for group in group_by_speaker(array - center, speakers)]
         logger.info("Stats have %d speakers, %d utterances. ", len(groups), num_vectors)
         if len(groups) == 1:
@@ -137,6 +137,23 @@ class Lda:
                 f"pass vectors of {expected} dimensions"
             )
         return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
+
+
+def compute_mean(vectors: Array) -> Array:
+    """Return the mean (dim,) of vectors (vectors, dim) in their dtype, with the rounding errors of Kaldi's program.
+
+    Each vector is scaled before it is added. Therefore, the mean of six ones and -6 is not exactly 0.
+    """
+    factor = 1.0 / len(vectors)
+    mean = np.zeros(vectors.shape[1])
+    for vector in vectors:
+        mean += factor * vector.astype(np.float64)
+    return mean.astype(vectors.dtype)
+
+
+def compute_norm(vector: Array) -> float:
+    """Return the Euclidean norm of a vector (dim,). As in Kaldi, the squares are added in the vector's precision."""
+    return float(np.sqrt(np.add.accumulate(np.square(vector))[-1]))
 
 
 def _find_discriminants(covariance: Float64, between: Float64, factor: float, floor: float) -> Float64:

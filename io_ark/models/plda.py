@@ -147,7 +147,7 @@ class Plda:
         ):
             logger.info(
                 "For %d'th eigenvalue, value is %g, within-class covar in this direction is %g, between-class is %g",
-                i, value, within_variance, between_variance,
+                i, value, np.float32(within_variance), np.float32(between_variance),  # Kaldi rounds both.
             )  # fmt: skip
         excess = np.maximum(values - 1, 0)
         within, between = within + np.diag(excess * within_scale), between + np.diag(excess * between_scale)
@@ -289,18 +289,26 @@ class Plda:
         return scores
 
     def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
-        """Return the log-likelihood ratio of each trial, from vectors that :meth:`transform_vectors` has mapped.
+        """Return the log-likelihood ratio of each trial: row ``i`` of ``enrolled`` against row ``i`` of ``tested``.
+
+        The formula is from Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`log_likelihood_ratios` scores all pairs.
 
         Args:
-            enrolled: mapped vector of the speaker of each trial, (trials, dim).
-            tested: mapped vector of the utterance of each trial, (trials, dim).
-            num_utts: number of utterances of each speaker, as a number or an array of shape (trials,).
+            enrolled: speaker vectors (trials, dim) that :meth:`transform_vectors` has mapped.
+            tested: vectors of the tested utterances (trials, dim), mapped in the same way.
+            num_utts: number of enrollment utterances of the speaker of each trial, as a number or an array (trials,).
 
         Returns:
             Log-likelihood ratios (trials,). A positive number favors the same speaker.
 
         Raises:
             FormatError: the shapes are inconsistent, or a number of utterances is not positive.
+
+        >>> import numpy as np
+        >>> from io_ark.models import Plda
+        >>> plda = Plda(np.zeros(1), np.eye(1), np.ones(1))
+        >>> plda.score_trials([[1.0], [1.0]], [[1.0], [-1.0]]).round(2).tolist()
+        [0.31, -0.36]
         """
         speakers, utterances = self._convert_vectors(enrolled, tested)
         if len(speakers) != len(utterances):
@@ -314,7 +322,9 @@ class Plda:
         log_dets = np.log(precisions).sum(axis=1) - np.log(unknown_precisions).sum()
         deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
         distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
-        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ unknown_precisions)
+        # Both distances are added in one order, so that trials of a model without variation between speakers score 0.
+        unknown_distances = (utterances**2 * unknown_precisions).sum(axis=1)
+        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + unknown_distances)
         return scores
 
     def _convert_vectors(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:

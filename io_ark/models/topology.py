@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from io_ark.codecs.base import register_kind
 from io_ark.errors import FormatError
 from io_ark.logs import logger
@@ -161,9 +163,9 @@ def _check_entry(entry: TopologyEntry) -> None:
 
 def _check_state(number: int, state: HmmState, final_state: int) -> None:
     """Raise FormatError if state ``number`` of an HMM is invalid. Warn if its probabilities do not sum to 1."""
-    total = 0.0
+    total = np.float32(0)  # As in Kaldi, the sum is in single precision.
     for index, (target, probability) in enumerate(state.transitions):
-        total += probability
+        total += np.float32(probability)
         transition = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
             raise FormatError(f"{transition} has the probability {probability:.7g}: write a positive number")
@@ -184,5 +186,5 @@ def _check_state(number: int, state: HmmState, final_state: int) -> None:
         raise FormatError(f"state {number} of an HMM has two transitions to the same state: merge the transitions")
     if not state.transitions:
         raise FormatError(f"state {number} of an HMM has no transitions, but is not the final state: add a transition")
-    if abs(total - 1) > 0.01:  # As in Kaldi, a wrong sum only causes a warning. The tolerance is Kaldi's.
-        logger.warning("Total probability for state %d in topology entry is %.7g", number, total)
+    if abs(float(total) - 1) > 0.01:  # As in Kaldi, a wrong sum only causes a warning. The tolerance is Kaldi's.
+        logger.warning("Total probability for state %d in topology entry is %g", number, total)

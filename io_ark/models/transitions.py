@@ -81,7 +81,9 @@ class TransitionModel:
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
         hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
         probabilities = [probability for state in hmm_states for _, probability in state.transitions]
-        log_probs = np.log(np.array([1.0, *probabilities], np.float32))  # Index 0 is unused.
+        # Unlike the float32 logarithm of NumPy, a rounded float64 logarithm nearly always equals that of C, logf().
+        logs = np.log(np.array([1.0, *probabilities], np.float32), dtype=np.float64)
+        log_probs = logs.astype(np.float32)  # Index 0 is unused.
         model = cls(topology, states, log_probs)
         model.check()
         return model
@@ -262,7 +264,7 @@ class TransitionModel:
         # NumPy's float32 exponential is too far from C's expf(): it rounds some probabilities below 1 to 1.
         leaving_probs = np.float32(1) - np.exp(self.log_probs[loops], dtype=np.float64).astype(np.float32)
         for probability in leaving_probs[leaving_probs <= 0].tolist():
-            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", probability)
+            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)
         result[maps.state[loops]] = np.log(np.where(leaving_probs <= 0, np.float32(1e-10), leaving_probs))
         return result
@@ -284,8 +286,10 @@ class TransitionModel:
         states = self.tuples.tolist()
         if any(state > following for state, following in pairwise(states)):
             raise FormatError("the states of the transition model are not in ascending order: sort the states")
-        if any(state == following for state, following in pairwise(states)):
-            raise FormatError("the transition model has a state twice: remove one of the states")
+        if repeated := [state for state, following in pairwise(states) if state == following]:
+            phone, hmm_state, *_ = repeated[0]
+            state_name = f"state {hmm_state} of phone {phone}"
+            raise FormatError(f"the transition model has {state_name} twice with the same pdfs: remove the copy")
         log_probs = self.log_probs[1 : count + 1]
         if not (np.isfinite(log_probs) & (log_probs <= 0)).all():
             raise FormatError(

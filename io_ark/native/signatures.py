@@ -225,7 +225,7 @@ class Signatures:
         bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}
         fields = []
         for field, declared in field_types.items():
-            size = declared.partition("[")[2].rstrip("]")  # "32" in "twiddle*[32]", a list of pointers.
+            size = declared.partition("[")[2].rstrip("]")  # "twiddle*[32]" is an array of 32 pointers.
             pointer: Any = ctypes.c_void_p * int(size) if size else ctypes.c_void_p
             fields.append((field, pointer if "*" in declared else _NUMBERS[declared]))
         dtypes = {field: _DTYPES.get(base) for field, base in bases.items()}

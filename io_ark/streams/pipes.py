@@ -93,7 +93,10 @@ def wait_for(process: int) -> int:
 
 
 def describe_status(status: int) -> str:
-    """Describe a result of :func:`wait_for` in Kaldi's words (the status of ``pclose``) and in plain words."""
+    """Describe a nonzero result of :func:`wait_for`.
+
+    Kaldi's message shows the raw status of ``pclose``, so the exit status or the signal follows in parentheses.
+    """
     if status < 0:
         return f"had nonzero return status {-status} (ended by signal {-status})"
     return f"had nonzero return status {status << 8} (exit status {status})"

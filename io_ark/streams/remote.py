@@ -453,7 +453,7 @@ class RemoteSource(FileSource):
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
         self._file = file
-        super().__init__(-1, offset, file.size, file.path, owner=file, ahead=ahead)  # There is no descriptor.
+        super().__init__(-1, offset, file.size, file.path, owner=file, ahead=ahead)  # -1: no descriptor.
 
     def _pread(self, size: int, offset: int) -> bytes:
         return self._file.read(size, offset)

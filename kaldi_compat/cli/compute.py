@@ -198,9 +198,10 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return a block with the channel of each utterance that the options select.
+        """Return a block with the selected channel (``options.channel``) of each utterance.
 
-        Raise Skip if an utterance is too short, or lacks the channel.
+        Raise Skip if an utterance is too short or lacks the channel, or if the block cannot be processed as a whole.
+        The caller splits a block of several utterances, so that the message is only used for a single utterance.
         """
         channel, durations = self.options.channel, compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
@@ -221,7 +222,10 @@ class SpectralExtractor:
         return table.require_values(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise AudioError if audio must be resampled, but the options forbid it or the block has several entries."""
+        """Raise AudioError if audio must be resampled, but the options forbid it or the block has several entries.
+
+        The caller splits a block of several entries, so that audio that must be resampled is alone in its block.
+        """
         target = as_float32(self.options.sample_frequency)
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             is_allowed = self.options.allow_downsample if rate > target else self.options.allow_upsample

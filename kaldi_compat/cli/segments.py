@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from io_ark import data_dir
 from io_ark.blocks import Skip, Wave
 from io_ark.data_dir import Segment
@@ -70,7 +72,7 @@ def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, li
     name = line or segment.key
     if segment.start > duration:
         return Skip(f"Segment start is out of file data range [0, {duration:g}s]; skipping segment '{name}'")
-    if segment.end > duration + as_float32(options.max_overshoot):
+    if segment.end > float(np.float32(duration) + np.float32(options.max_overshoot)):  # Kaldi rounds the sum.
         return Skip(f"Segment end is too far out of file data range [0,{duration:g}s]; skipping segment '{name}'")
     end = duration if segment.end == data_dir.TO_THE_END or segment.end > duration else segment.end
     if end - segment.start < as_float32(options.min_segment_length):

@@ -15,6 +15,7 @@ from io_ark.text import format_count, split_words
 from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.sums import add_in_order
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.errors import FeatureError, OptionError
 
@@ -106,8 +107,8 @@ class Trials:
                     score_rows = zip(scored_pairs, format_row(scores).split(), strict=True)
                     text = "".join(f"{first} {second} {score}\n" for (first, second), score in score_rows)
                     output.write(text.encode(errors="surrogateescape"))
-                    score_sum = sum(scores, score_sum)
-                    square_sum = sum(np.square(scores, dtype=np.float32).tolist(), square_sum)
+                    score_sum = add_in_order(scores, score_sum)
+                    square_sum = add_in_order(np.square(scores, dtype=np.float32).tolist(), square_sum)
                     if error is not None:
                         raise error
                     counts.done += len(scores)

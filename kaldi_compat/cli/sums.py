@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
@@ -98,6 +100,11 @@ def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
             total = add_entries(total, part)
             count += len(part)
     return total, count
+
+
+def add_in_order(values: Iterable[float], start: float) -> float:
+    """Return ``start`` plus numbers, added one by one as in C++. From Python 3.12, ``sum`` corrects rounding errors."""
+    return functools.reduce(operator.add, values, start)
 
 
 def split_by_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:

@@ -25,16 +25,26 @@ EXTERNAL_EVENTS = {
     "subprocess.Popen": "a program that its calls run",
     "os.system": "a program that its calls run",
     "os.posix_spawn": "a program that its calls run",
+    "os.fork": "a process that its calls fork",
+    "os.forkpty": "a process that its calls fork",
     "socket.connect": "a network connection of its calls",
+    "socket.sendto": "a network connection of its calls",
+    "socket.sendmsg": "a network connection of its calls",
 }
+# Audit events of folders whose entries are listed. Another file in such a folder may change what the calls read.
+FOLDER_EVENTS = ("os.listdir", "os.scandir")
+LISTED_FOLDER = "a folder that its calls list"
 # Libraries that compile code during the first calls. The files that a compiler reads do not affect results.
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton", "numba")
 SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")  # Folders with files that describe the machine, which are not recorded.
+SHARED_MEMORY = "/dev/shm/"  # This folder holds ordinary files.
 CODE_SUFFIXES = tuple(importlib.machinery.all_suffixes())
 # Modules that open files of code to import or show them. Other modules open such files as data.
 READERS_OF_CODE = ("importlib._bootstrap_external", "_frozen_importlib_external", "zipimport", "tokenize")
 # Modules that implement os.environ. Their first caller in another module reads the variable.
 ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
+# Modules that list folders for their callers.
+FOLDER_MODULES = ("os", "glob", "pathlib", "pathlib._local", "pathlib._abc", "pathlib.types", __name__)
 
 
 @dataclass
@@ -52,6 +62,7 @@ class CallRecord:
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
+_RECORDED_EVENTS = {*FILE_EVENTS, *EXTERNAL_EVENTS, *FOLDER_EVENTS}
 _active: list[CallRecord] = []  # The record of the current block of record_calls; empty outside of such a block.
 
 
@@ -81,10 +92,7 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
 
     def __getitem__(self, name: str) -> str:
         """Return the value of a variable. Record its name if the user's code reads it."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame and frame.f_globals.get("__name__") in ENVIRONMENT_MODULES:
-            frame = frame.f_back
-        if frame and is_user_module(frame.f_globals.get("__name__")):
+        if _is_user_behind(ENVIRONMENT_MODULES):
             for record in _active:
                 record.variables.add(name)
         value: str = super().__getitem__(name)
@@ -97,7 +105,10 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
     Skip events of compilers, files of libraries and of the system, and files of code that are imported or shown.
     """
     record = next(iter(_active), None)
-    if record is None or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS) or _is_compiling():
+    if record is None or event not in _RECORDED_EVENTS or _is_compiling():
+        return
+    if event in FOLDER_EVENTS:
+        record.external.update([LISTED_FOLDER] if _is_user_behind(FOLDER_MODULES) else [])
         return
     if event in EXTERNAL_EVENTS:
         record.external.add(EXTERNAL_EVENTS[event])
@@ -106,7 +117,8 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
         return
     name = os.path.abspath(os.fsdecode(arguments[0]))
     is_module = name.endswith(CODE_SUFFIXES) and sys._getframe(1).f_globals.get("__name__") in READERS_OF_CODE
-    if is_module or name.startswith(SYSTEM_FOLDERS) or is_library_file(Path(name)):
+    is_of_system = name.startswith(SYSTEM_FOLDERS) and not name.startswith(SHARED_MEMORY)
+    if is_module or is_of_system or is_library_file(Path(name)):
         return
     # The arguments of the event "open" are the path, the mode and the flags.
     flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else os.O_RDONLY
@@ -116,6 +128,14 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
         record.external.add(UPDATED_FILE)
     else:
         record.read.add(Path(name))
+
+
+def _is_user_behind(modules: tuple[str, ...]) -> bool:
+    """Return True if the closest caller that is not one of ``modules`` is the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_globals.get("__name__") in modules:
+        frame = frame.f_back
+    return frame is not None and is_user_module(frame.f_globals.get("__name__"))
 
 
 def _is_compiling() -> bool:

@@ -214,7 +214,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     own_option = {} if is_feature_or_missing else make_source_option(extractor, name)
     own_name = next(iter(own_option), "")  # Name of the option that selects the extractor, such as "module".
     conflict = f"{own_name}=... and the extractor {extractor!r} exclude each other: pass only one of them"
-    require(own_name not in options, conflict)
+    require(not own_option.keys() & options.keys(), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
               for key, value in (own_option | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
@@ -506,7 +506,7 @@ def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
 
 
 def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
-    """Print the figures and warnings of a job, and the most frequent reasons of failures, to standard error."""
+    """Print a job's numbers and warnings, and the most frequent reasons for failure, to standard error."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, "

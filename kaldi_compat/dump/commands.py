@@ -199,7 +199,7 @@ class _TimedOutput:
             seconds_left = self._deadline - time.monotonic()
             if seconds_left <= 0 or not self._poll.poll(1000 * seconds_left):
                 raise _TooLateError(
-                    f"the command took longer than {self._timeout:g} s: check it, or increase --command-timeout",
+                    f"the command took longer than {self._timeout:g} s: check the command or --command-timeout",
                     file=self._name,
                 )
         count: int | None = self._raw.readinto(buffer)

@@ -44,7 +44,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files of the extractor and of ``--kmeans`` that determine its results, by names like ``--onnx``."""
+    """Return the paths of the files that determine the extractor's results, by names such as ``--onnx``."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})

@@ -119,7 +119,8 @@ class DeviceExtractor:
         """Return each utterance's outputs by name, for ``audio`` (T,) from -1 to 1 with sampling ``rates`` in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard_user_code(self.source.label), torch.enter_inference(*settings) if torch else nullcontext():
-            outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
+            # The extractor may change its list, as by list.pop.
+            outputs = split_by_utterance(self.extractor.call(list(audio), rates), len(audio))
             return [self._convert_output(output) for output in outputs]
 
     def make_first_call(self) -> None:
@@ -589,7 +590,7 @@ class ExtractorComputer:
             outputs = self.model([item.samples for item in group], [item.rate for item in group])
             for utterance, arrays in zip(group, outputs, strict=True):
                 self._check_arrays(utterance.audio, arrays)
-        except DumpError:  # The extractor has changed or ended the process, which must stop the job.
+        except DumpError:  # The extractor has called sys.exit or changed the process.
             raise
         except Exception as error:
             if self.model.is_lost():

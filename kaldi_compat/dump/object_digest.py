@@ -34,12 +34,17 @@ import numpy as np
 from kaldi_compat.dump.user_modules import find_module_path, is_user_module
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
+LOGGING = (logging.Logger, logging.Handler, logging.LoggerAdapter)
 # Types whose state normally does not affect the results of an extractor. _describe_hidden_content reports exceptions.
 IRRELEVANT = (
-    logging.Logger, logging.Handler, logging.LoggerAdapter, Executor, queue.Queue, queue.SimpleQueue, threading.Thread,
+    *LOGGING, Executor, queue.Queue, queue.SimpleQueue, threading.Thread,
     threading.Event, threading.Condition, threading.Semaphore, threading.local, type(threading.Lock()),
-    type(threading.RLock()), weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet,
+    type(threading.RLock()), weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet,
+)  # fmt: skip
+# Attributes of classes that are implemented in C, such as numpy.ndarray.mean. They are identified by their names.
+DESCRIPTORS = (
     types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
 )  # fmt: skip
 # Names of Python classes whose state is in another process or in a C library, so that it cannot be compared.
 EXTERNAL_STATE = {"subprocess.Popen", "socket.socket", "ctypes.CDLL", "multiprocessing.process.BaseProcess"}
@@ -56,7 +61,8 @@ CLASS_INTERNALS = {
 # Modules of torch's own tensor classes. Extra attributes of such a tensor were set by the user, so they are digested.
 # Extra attributes of a library's tensor class belong to the library, and are not digested.
 TENSOR_MODULES = ("torch", "torch.nn.parameter")
-ALL_GLOBALS = {"globals", "eval", "exec"}  # A function that uses one of them may use any global, so all are digested.
+# A function that uses one of these functions may use any global, so all globals are digested.
+ALL_GLOBALS = {"globals", "vars", "eval", "exec"}
 MAX_SINGLE_VALUES = 64  # A container of more plain values is digested as one string, which takes less time.
 MAX_DEPTH = 150  # Maximum depth of nested objects. A level takes 3 nested calls, of which Python allows 1000.
 MAX_OBJECTS = 200_000  # Maximum number of objects in a digest: 10 seconds at 50 microseconds per object.
@@ -217,6 +223,8 @@ class _Walk:
         """Return the node of an object that was not seen before, from its content and the values that it refers to."""
         leaf = self._make_leaf(value)
         attributes = _list_own_attributes(value) if leaf and self._may_have_attributes(value) else []
+        if isinstance(value, IRRELEVANT) and not isinstance(value, LOGGING) and is_user_module(type(value).__module__):
+            return self.report_opaque(path, value, _describe_hidden_content(value))  # The class may have added weights.
         if leaf and not attributes:
             if isinstance(value, IRRELEVANT) and (reason := _describe_hidden_content(value)):
                 self.report_opaque(path, value, reason, is_content=True)
@@ -268,7 +276,9 @@ class _Walk:
             pieces = [np.asarray(array)]
             if isinstance(array, np.ma.MaskedArray):
                 pieces += [np.ma.getmaskarray(array), np.asarray(array.fill_value)]
-            kinds = [f"{piece.dtype.descr if piece.dtype.names else piece.dtype.str} {piece.shape}" for piece in pieces]
+            kinds = ["matrix"] if isinstance(value, np.matrix) else []
+            data_types = [piece.dtype.descr if piece.dtype.names else piece.dtype.str for piece in pieces]
+            kinds += [f"{kind} {piece.shape}" for kind, piece in zip(data_types, pieces, strict=True)]
             content = [np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data for piece in pieces]
             return Node(_hash("array", *kinds, *content), has_arrays=True, has_content=True)
         if self.torch and self.torch.is_tensor_or_storage(value):
@@ -279,7 +289,7 @@ class _Walk:
     def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
         """Return the kind and identity of a value whose attributes are not compared, or None for any other value."""
         if isinstance(value, np.dtype):
-            return "dtype", str(value.descr) if value.names else value.str
+            return "dtype", str(value.descr) if value.names else str(value) if value.subdtype else value.str
         if self.torch and (name := self.torch.name_constant(value)):
             return "torch", _DEVICE.sub("device", name)
         is_log = isinstance(value, io.IOBase) and value.writable() and not value.readable()
@@ -287,11 +297,13 @@ class _Walk:
             return "irrelevant", _get_name(type(value))
         if isinstance(value, PurePath):
             return "path", str(value)
+        if isinstance(value, DESCRIPTORS):
+            return "code", _get_name(value.__objclass__), value.__name__
         is_library = isinstance(value, types.ModuleType) and not is_user_module(value.__name__)
         if is_library or value is sys.modules["__main__"]:
             return "module", value.__name__
         if isinstance(value, type | types.FunctionType) and not is_user_module(value.__module__):
-            return "code", _get_name(value)
+            return None if _is_wrapper_of_user(value) else ("code", _get_name(value))
         return None
 
     def list_children(self, value: Any, path: str) -> tuple[str, list[Child] | None, bool]:
@@ -308,13 +320,14 @@ class _Walk:
             return "class", list(_list_class_children(value)), True
         if isinstance(value, types.FunctionType):
             self.add_file(value.__module__)
+            self.add_file(str(value.__globals__.get("__name__")))
             return "function", list(_list_function_children(value)), True
         if isinstance(value, types.MethodType):
             return "method", [("__self__", value.__self__), ("__func__", value.__func__)], True
         if type(value) in CONTAINERS:
             return _list_container_children(value)
         if isinstance(value, staticmethod | classmethod | property | functools.cached_property):
-            names = ("__func__", "fget", "func")
+            names = ("__func__", "fget", "fset", "func")
             return "accessor", [("", getattr(value, name)) for name in names if hasattr(value, name)], True
         if isinstance(value, functools._lru_cache_wrapper):
             if is_user_module(value.__module__) and value.cache_info().currsize:
@@ -322,8 +335,10 @@ class _Walk:
             return "cached", [("", value.__wrapped__)], True
         if isinstance(value, types.BuiltinFunctionType):
             owner = value.__self__
-            bound = [] if owner is None or isinstance(owner, types.ModuleType) else [("", owner)]
+            bound = [("", owner.__name__ if isinstance(owner, types.ModuleType) else owner)]
             return "builtin", [("name", value.__qualname__), *bound], True
+        if isinstance(value, weakref.ref):
+            return "reference", [("", value())], True
         if isinstance(value, np.ndarray):
             return "array", [("shape", str(value.shape)), ("", value.ravel().tolist())], True
         if isinstance(value, str | int | float | complex | bytes):  # The value's class is a subclass of one of these.
@@ -332,6 +347,7 @@ class _Walk:
             return "number", [*content, *_list_own_attributes(value)], True
         if (state := self._get_state(value)) is not None:
             content = [("[]", _convert_to_container(value))] if isinstance(value, CONTAINERS) else []
+            content += [("order", _encode_keys(value))] if isinstance(value, OrderedDict) else []
             return "object", [("class", type(value)), *state.items(), *content], True
         if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
             self.report_opaque(path, value, "a function in numpy.frompyfunc", is_content=True)
@@ -366,6 +382,12 @@ def _list_own_attributes(value: Any) -> list[Child]:
     """Return the attributes of a number, string, array, path or tensor, and its class if the user has defined it."""
     is_user_class = is_user_module(type(value).__module__)
     return [*([("class", type(value))] if is_user_class else []), *getattr(value, "__dict__", {}).items()]
+
+
+def _is_wrapper_of_user(value: Any) -> bool:
+    """Return True for a function of the user's that has the name of a library's function, by functools.wraps."""
+    name = getattr(value, "__globals__", {}).get("__name__")
+    return isinstance(value, types.FunctionType) and name in sys.modules and is_user_module(name)
 
 
 def _get_module_name(value: Any) -> str:
@@ -425,8 +447,12 @@ def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
             return kind, [(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()], False
         if len(value) > MAX_SINGLE_VALUES and all(type(item) in PLAIN for item in value.values()):
             return kind, [("", sorted(repr(tuple(map(_normalize_plain, pair))) for pair in value.items()))], True
-        return kind, sorted(((_get_key_name(key), item) for key, item in value.items()), key=itemgetter(0)), True
+        children = sorted(((_get_key_name(key), item) for key, item in value.items()), key=itemgetter(0))
+        # Functions and modules in a dictionary may be steps, whose order affects the result.
+        is_chain = len(value) > 1 and all(map(callable, value.values()))
+        return kind, [*children, *([("[order]", _encode_keys(value))] if is_chain else [])], True
     is_ordered = not isinstance(value, set | frozenset)
+    kind += f" {value.maxlen}" if isinstance(value, deque) else ""
     is_short_list = is_ordered and len(value) <= MAX_SINGLE_VALUES
     if not is_short_list and all(type(item) in PLAIN for item in value):
         content = [_normalize_plain(item) for item in value]
@@ -438,7 +464,14 @@ def _get_key_name(key: Any) -> str:
     """Return the name of the value under a plain key of a dictionary. Names of devices all become "device"."""
     if type(key) is not str:
         return f"[{_normalize_plain(key)!r}]"
+    if key.startswith("["):  # Such a key could be equal to the name of another key.
+        return f"[{key!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
+
+
+def _encode_keys(value: Mapping[Any, Any]) -> str:
+    """Return the plain keys of a dictionary in their order, as one string."""
+    return repr([_normalize_plain(key) for key in value if type(key) in PLAIN])
 
 
 def _normalize_plain(value: Any) -> Any:
@@ -451,6 +484,8 @@ def _normalize_plain(value: Any) -> Any:
 def _convert_to_container(value: Any) -> Any:
     """Convert an instance of a container's subclass to the container class, without calling the user's methods."""
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
+    if base is deque:
+        return deque(deque.__iter__(value), value.maxlen)
     return dict(dict.items(value)) if base is dict else base(base.__iter__(value))  # type: ignore[arg-type]
 
 
@@ -507,6 +542,7 @@ def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
     loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
+    loads |= {"globals"} if "sys" in loads and "modules" in code.co_names else set()  # As in sys.modules[__name__].
     imports = frozenset(name for operation, name in instructions if operation == "IMPORT_NAME")
     return loads.union(*(names for names, _ in inner)), imports.union(*(names for _, names in inner))
 

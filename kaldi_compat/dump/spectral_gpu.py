@@ -228,7 +228,7 @@ def _make_results(
             block = ArrayBlock(joined_keys, np.concatenate(values).reshape(-1), shapes)
             results.append(Features(index, block, durations[run]))
             continue
-        # An entry of an archive has the key with a space, the header and the codes.
+        # An entry of an archive consists of the key, a space, the header and the codes.
         pieces: Any = joined_keys.replace(b"\n", b" \n").split(b"\n")[:-1], headers[run], codes[run]
         sizes = np.array([list(map(len, column)) for column in pieces])
         data = np.frombuffer(b"".join(chain.from_iterable(zip(*pieces, strict=True))), np.uint8)

@@ -286,9 +286,10 @@ def _end_worker(worker: _Worker) -> None:
 
 
 def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
-    """Run a worker: write the archives that the parent sends over ``tasks``, until the parent ends or an error occurs.
+    """Write the archives of each shard that the parent sends over the connection ``tasks``, until it is closed.
 
-    When the parent closes the connection ``lifeline`` or ends, this process also ends.
+    The results are sent over the same connection: ("done", shard number), or, for an error that ends the worker,
+    ("unavailable", "lost" or "stop", error). When the parent closes ``lifeline`` or ends, this process also ends.
     """
     end_with_parent()  # Linux ends this process even if a call blocks the thread below.
     threading.Thread(target=_end_after_parent, args=(lifeline,), daemon=True).start()

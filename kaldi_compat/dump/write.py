@@ -100,7 +100,7 @@ def _get_file_path(layout: Layout, shard: int, name: str) -> Path:
 
 
 def _name_table(kind: str, output: str) -> str:
-    """Return the name in manifests of an output's archive or script file. ``kind`` is ARCHIVE or SCRIPT."""
+    """Return the name under which manifests list the archive or script file (``kind``) of an output."""
     return kind if output == FEATS else f"{kind}:{output}"
 
 

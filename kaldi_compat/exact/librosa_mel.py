@@ -74,7 +74,7 @@ def compute_librosa_filters(
     )
     lowest, highest = to_mel(F32(low_freq)), to_mel(F32(top))
     edges = to_hertz(lowest + np.arange(num_bins + 2, dtype=F32) * ((highest - lowest) / F32(num_bins + 1)))
-    grid = np.arange(points // 2 + 1, dtype=F32)[:, None]  # The FFT bins, as numbers or in Hz, like ``edges``.
+    grid = np.arange(points // 2 + 1, dtype=F32)[:, None]  # The FFT bins: indices or Hz, like ``edges``.
     if floor_to_int_bin:
         edges = np.floor(edges * F32((points + 1.0) / sample_frequency))
     else:

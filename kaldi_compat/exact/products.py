@@ -131,7 +131,8 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
 
 def scale_vector(x: Floats, factor: float) -> Floats:
     """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, even NaN."""
-    return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)
+    rounded = np.float32(factor)  # A tiny factor is rounded to zero.
+    return x * rounded if rounded != 0 else np.zeros_like(x)
 
 
 def _pad_to_lanes(b: Floats) -> Floats:
@@ -142,7 +143,7 @@ def _pad_to_lanes(b: Floats) -> Floats:
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
-    """Return ``a @ b`` of the shapes (rows, depth) and (depth, n), added up from panels.
+    """Return the product of ``a`` (rows, depth) and ``b`` (depth, n), which is summed panel by panel.
 
     A panel is the sum of up to ``max_terms`` consecutive terms of a result. Terms and panels are added in order.
     """

@@ -78,16 +78,17 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
     for i in range(rate_out // common):
         center = i / rate_out
         begin, end = math.ceil((center - half_width) * rate_in), math.floor((center + half_width) * rate_in) + 1
-        taps = [_evaluate_windowed_sinc(float(F32(j / rate_in - center)), cutoff, num_zeros) for j in range(begin, end)]
+        taps = [evaluate_windowed_sinc(float(F32(j / rate_in - center)), cutoff, num_zeros) for j in range(begin, end)]
         first.append(begin)
         weights.append(np.array(taps, F32) / F32(rate_in))
     return Filters(rate_in // common, tuple(first), tuple(weights))
 
 
-def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
+def evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
     """Return the impulse response of a low-pass filter, a sinc with a Hanning window, at ``time`` in seconds.
 
     Sinc, window and their product are rounded to float32. For the parameters, see :func:`make_resampling_filters`.
+    The operations have Kaldi's order, because the sine near a zero crossing shows each rounding of its angle.
     """
     is_inside = abs(time) < num_zeros / (2.0 * cutoff)
     window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if is_inside else 0.0)

@@ -74,15 +74,23 @@ class WindowFlow(abc.ABC):
             chunk: the next items.
             lengths: number of items in the chunk, or in each slot of a batch.
             ended: True where the utterance ends with this chunk. The next chunk then starts a new utterance.
+
+        After an exception, the stream is as before the call, so that the caller can pass the chunk again or leave it
+        out.
         """
         history = self.history
-        history.append(chunk, lengths)
-        end = history.end
-        known_count = where(ended, self._count_frames(end), self._count_decided_frames(end))
-        counts = maximum(known_count - self.done, 0)
-        frames = self._compute_frames(self.done, counts)
-        done = self.done + counts
-        history.discard_before(self._find_first_needed_item(done, end), ended)
+        state = history.save()
+        try:
+            history.append(chunk, lengths)
+            end = history.end
+            known_count = where(ended, self._count_frames(end), self._count_decided_frames(end))
+            counts = maximum(known_count - self.done, 0)
+            frames = self._compute_frames(self.done, counts)
+            done = self.done + counts
+            history.discard_before(self._find_first_needed_item(done, end), ended)
+        except BaseException:
+            history.restore(state)
+            raise
         self.done = where(ended, 0, done)
         return frames, counts
 
@@ -148,6 +156,14 @@ class ArrayHistory:
     def samples(self) -> Floats:
         """Samples ``start`` to ``end - 1`` of the utterance, float32 (samples,)."""
         return self.buffer[self.start - self.origin : self.end - self.origin]
+
+    def save(self) -> int:
+        """Return the state for :meth:`restore`: the number of samples received so far."""
+        return self.end
+
+    def restore(self, state: int) -> None:
+        """Remove the chunk that was appended since :meth:`save`."""
+        self.end = state
 
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
         """Append a chunk of ``length`` samples, an array or a list, and return its copy in the buffer, (length,).

@@ -161,9 +161,9 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
         return sums
     summand = np.zeros(rows, np.float32) if onto is None else onto
     row_sums = [
-        _multiply_rows(matrix[:fours_end], x, summand[:fours_end], accumulators=8, is_fused=True),
-        _multiply_rows(matrix[fours_end:pairs_end], x, summand[fours_end:pairs_end], accumulators=4, is_fused=False),
-        _multiply_rows(matrix[pairs_end:], x, summand[pairs_end:], accumulators=8, is_fused=False),
+        _multiply_rows(matrix[:fours_end], x, summand[:fours_end], num_sums=8, is_fused=True),
+        _multiply_rows(matrix[fours_end:pairs_end], x, summand[fours_end:pairs_end], num_sums=4, is_fused=False),
+        _multiply_rows(matrix[pairs_end:], x, summand[pairs_end:], num_sums=8, is_fused=False),
     ]
     return _add_last_columns(matrix, x, np.concatenate(row_sums, -1))
 
@@ -174,7 +174,7 @@ def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
     ``group`` is 0 for a row in a group of four rows, 1 for a row in a last pair, and 2 for a last single row. The row
     belongs to a matrix that is not contiguous, so OpenBLAS does not use its kernels for four and eight columns.
     """
-    product = _multiply_rows(row[None], x, 0, accumulators=4 if group == 1 else 8, is_fused=group == 0)
+    product = _multiply_rows(row[None], x, 0, num_sums=4 if group == 1 else 8, is_fused=group == 0)
     total: Floats = _add_last_columns(row[None], x, product)[..., 0]
     return total
 
@@ -192,25 +192,29 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
     return y
 
 
-def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
-    """Return ``onto`` plus the products of ``matrix`` and ``x`` in the columns that form groups of four, (..., rows).
+def _multiply_rows(matrix: Floats, x: Floats, summand: Floats | int, num_sums: int, is_fused: bool) -> Floats:
+    """Return ``summand`` (rows,) plus the product (..., rows) of ``matrix`` (rows, columns) and ``x`` (..., columns).
 
-    In each block of columns, the products of a row are added to 4 or 8 sums (``accumulators``), with a fused
-    multiply-add if ``is_fused`` is True.
+    The last ``columns % 4`` columns are left out, and :func:`_add_last_columns` adds them. As in OpenBLAS, the products
+    of a row in each block of columns are added to ``num_sums`` (4 or 8) sums, with a fused multiply-add if ``is_fused``
+    is True.
     """
     rows, columns = matrix.shape
     groups_end = columns & ~3
-    total: Floats = np.broadcast_to(np.asarray(onto, np.float32), (*x.shape[:-1], rows))
+    total: Floats = np.broadcast_to(np.asarray(summand, np.float32), (*x.shape[:-1], rows))
     for begin in range(0, groups_end, _BLOCK_COLUMNS):
         end = min(begin + _BLOCK_COLUMNS, groups_end)
         # If eight columns are added at once, an odd group of four columns is added first.
-        odd_group_end = begin + (end - begin) % accumulators
+        odd_group_end = begin + (end - begin) % num_sums
         sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
-        bounds = [begin, *range(odd_group_end, end + 1, accumulators)]
+        bounds = [begin, *range(odd_group_end, end + 1, num_sums)]
         for start, stop in itertools.pairwise(bounds):
             lanes = (..., slice(0, stop - start))
-            a, z = matrix[:, start:stop], x[..., None, start:stop]
-            sums[lanes] = fused_multiply_add(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
+            rows_part, x_part = matrix[:, start:stop], x[..., None, start:stop]
+            lane_sums = sums[lanes]
+            sums[lanes] = (
+                fused_multiply_add(rows_part, x_part, lane_sums) if is_fused else lane_sums + rows_part * x_part
+            )
         four_sums: Floats = sums[..., :4] + sums[..., 4:]
         total = total + ((four_sums[..., 0] + four_sums[..., 1]) + (four_sums[..., 2] + four_sums[..., 3]))
     return total

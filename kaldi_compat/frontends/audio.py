@@ -129,7 +129,7 @@ def scale_to_unit(samples: Array) -> Array:
         return samples
     if samples.dtype in (xp.float16, xp.float64) or str(samples.dtype) == "torch.bfloat16":
         return astype(samples, xp.float32)
-    raise AudioError(f"samples must be int16, or floating point in -1 to 1, not {samples.dtype}")
+    raise AudioError(f"samples must be int16, or floating point in -1 to 1, not {samples.dtype}: convert them")
 
 
 def check_values(samples: Array) -> None:

@@ -261,6 +261,14 @@ class _FrameHistory:
     start = end = 0
     frames: Floats | None = None
 
+    def save(self) -> tuple[Floats | None, int, int]:
+        """Return the state for :meth:`restore`. The frames are not copied, because no method changes them."""
+        return self.frames, self.start, self.end
+
+    def restore(self, state: tuple[Floats | None, int, int]) -> None:
+        """Return to an earlier state."""
+        self.frames, self.start, self.end = state
+
     def append(self, chunk: Floats, length: int) -> None:
         """Append the frames ``chunk``, (length, dim)."""
         self.frames = chunk if self.frames is None else np.concatenate((self.frames, chunk))

@@ -231,7 +231,7 @@ class Preset:
 
     @property
     def feature_options(self) -> FrameOptions:
-        """Options of the feature for audio in -1 to 1: ``waveform_scale`` is :attr:`sample_scale`."""
+        """Options of the feature, with ``waveform_scale`` set to :attr:`sample_scale`, for samples from -1 to 1."""
         return dataclasses.replace(self.options, waveform_scale=self.sample_scale)
 
     @property

@@ -60,7 +60,7 @@ def detect_tracing(x: Any) -> Tracing:
     """Detect which tools follow the operations on ``x``, an array or a tensor. No tool follows an array."""
     if isinstance(x, np.ndarray):
         return UNTRACED
-    import torch as torch_module  # The import is fast, because x is a tensor.
+    import torch as torch_module  # x is a tensor, so torch has been imported.
 
     torch: Any = torch_module
     # torch before 2.3 has no is_compiling. There, torch.compile calls the modules eagerly, so nothing is recorded.
@@ -93,7 +93,7 @@ def is_exporting(torch: Any) -> bool:
 def refuse_export(x: Any, reason: str) -> None:
     """Raise an OptionError with the message ``reason`` if ``x`` is a tensor and a model is exported or traced."""
     if not isinstance(x, np.ndarray):
-        import torch  # The import is fast, because x is a tensor.
+        import torch  # x is a tensor, so torch has been imported.
 
         if is_exporting(torch):
             raise OptionError(reason)
@@ -155,7 +155,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
     if isinstance(x, np.ndarray):
         form = "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
     else:
-        import torch  # The import is fast, because x is a tensor.
+        import torch  # x is a tensor, so torch has been imported.
 
         if x.is_nested:
             form = "nested"

@@ -323,7 +323,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         AudioError: the magnitude of an integer sample times ``scale`` exceeds :data:`MAX_INTEGER`.
     """
     if not isinstance(samples, np.ndarray):
-        import torch  # The import is fast, because the samples are a tensor.
+        import torch  # The samples are a tensor, so torch has been imported.
 
         if samples.is_meta or (samples.is_cuda and (is_known or torch.cuda.is_current_stream_capturing())):
             return is_known

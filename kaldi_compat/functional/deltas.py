@@ -42,7 +42,9 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
     # Add and scale in Kaldi's order, which decides the last digit of a float.
     for j, slope in enumerate(ramp):
         weights[j : j + len(previous)] += slope * np.asarray(previous, dtype)
-    return tuple((weights * dtype(1.0 / float(np.sum(ramp * ramp)))).tolist())
+    # np.sum adds in a different order, which rounds sums above 2**24 differently.
+    normalizer = np.add.accumulate(ramp * ramp)[-1]
+    return tuple((weights * dtype(1.0 / float(normalizer))).tolist())
 
 
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:

@@ -43,11 +43,12 @@ def utterance_cmvn(
 ) -> Array:
     """Subtract the mean of each column of an utterance, and with ``norm_vars`` divide by its standard deviation.
 
-    With ``norm_vars``, constant columns become zero.
+    With ``norm_vars``, constant columns become zero. See :mod:`kaldi_compat.functional.cmvn` for Kaldi's normalization.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: ``norm_vars`` and details of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
+        options, changes: ``norm_vars``, and how the standard deviation is computed, as ``UtteranceCmvnOptions`` or by
+            name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:

@@ -184,9 +184,10 @@ class OnlineCmvn:
         return np.concatenate(normalized)
 
     def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
-        """Return the normalized frames from frame ``start`` on. Update the statistics of the window and the speaker.
+        """Return the normalized rows of ``frames`` (frames, dim) from row ``start`` on, (frames - start, dim).
 
-        The frames before ``start`` are in the window already. Raise FeatureError for invalid statistics.
+        Update the statistics of the window and the speaker. The rows before ``start`` are in the window already. Raise
+        FeatureError for invalid statistics.
         """
         features = frames[start:]
         unfilled = filled = self._compute_windows(frames, start)
@@ -202,10 +203,10 @@ class OnlineCmvn:
             return features
         if self.options.norm_vars:
             variances = compute_mean_and_variance(filled)[:, 1]
-            for floored in variances[variances < VARIANCE_FLOOR].tolist():
-                logger.warning("Flooring cepstral variance from %g to %g", floored, VARIANCE_FLOOR)
-        columns: Any = features[:, None]
-        result: Floats = apply_normalization(columns, filled, self._plain_options)[:, 0]
+            for variance in variances[variances < VARIANCE_FLOOR].tolist():
+                logger.warning("Flooring cepstral variance from %g to %g", variance, VARIANCE_FLOOR)
+        matrices: Any = features[:, None]  # A matrix of one row for each frame, because each has its own statistics.
+        result: Floats = apply_normalization(matrices, filled, self._plain_options)[:, 0]
         return result
 
     def _compute_windows(self, x: Floats, start: int) -> Doubles:

@@ -17,7 +17,7 @@ from kaldi_compat.exact.fft import compute_packed_irfft, compute_packed_rfft
 from kaldi_compat.exact.sums import compute_vector_sums
 from kaldi_compat.functional.array_api import Array, arange, astype, convert_like, full, get_namespace, to_float64
 from kaldi_compat.functional.checks import check_samples
-from kaldi_compat.options.base import make_options, takes_options
+from kaldi_compat.options.base import as_float32, make_options, takes_options
 from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
@@ -256,8 +256,10 @@ def reverberate(
     for noise in additive:
         signal = add_noise(signal, noise, speech_power, sample_frequency)
 
-    if options.volume > 0:
-        signal = signal * float(np.float32(options.volume))
+    # Kaldi stores both options in single precision, in which 1e-46 is 0.
+    volume, duration = as_float32(options.volume), as_float32(options.duration)
+    if volume > 0:
+        signal = signal * volume
     elif options.normalize_output:
         power_after = compute_power(signal)
         is_silent = power_after == 0
@@ -265,8 +267,8 @@ def reverberate(
         ratio = xp.where(is_silent, one, power_before) / xp.where(is_silent, one, power_after)
         signal = signal * xp.sqrt(ratio)
 
-    if options.duration > 0:
-        length = convert_seconds_to_samples(options.duration, sample_frequency)
+    if duration > 0:
+        length = convert_seconds_to_samples(duration, sample_frequency)
         if not 1 <= length < SAMPLES_LIMIT:
             raise AudioError(
                 f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"

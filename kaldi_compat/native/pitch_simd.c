@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "frames.h"
+#include "libm.h"
 #include "simd.h"
 
 /* Sizes and tables of the tracker: see PitchConstants in kaldi_compat/pitch/constants.py. */
@@ -393,7 +394,10 @@ static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
     memcpy(to, batch->revised_to + row, count * sizeof(float));
     vf ratio = (load_floats(from) + average) / (load_floats(to) + average);
     vi usable = (ratio >= 0.0f) & (ratio < INFINITY);
-    return choose(usable, square_root(choose(usable, ratio, splat(1.0f))), splat(1.0f));
+    float roots[LANES]; /* Kaldi calls pow(float, float), which C++ resolves to powf() */
+    for (int l = 0; l < LANES; l++)
+        roots[l] = usable[l] ? half_powf(ratio[l]) : 1.0f;
+    return load_floats(roots);
 }
 
 /* The arrays of a Lattice in kaldi_compat/pitch/search.py: the results for frames that were searched. */

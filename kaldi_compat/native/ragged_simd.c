@@ -217,7 +217,9 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
         for (int64_t t = 0; t + 1 < frames; t += 2)
             total += energy[t * dim] + energy[(t + 1) * dim];
         if (frames % 2) total += energy[(frames - 1) * dim];
-        float limit = mean_scale * (float)total / (float)(frames > 0 ? frames : 1) + threshold;
+        float limit = threshold;
+        if (mean_scale != 0.0f) /* 0 times an infinite mean would be NaN */
+            limit += mean_scale * (float)total / (float)(frames > 0 ? frames : 1);
         voiced[u] = 0;
         for (int64_t t = 0; t < frames; t++) {
             int64_t first = t > context ? t - context : 0, last = t + context + 1 < frames ? t + context + 1 : frames;

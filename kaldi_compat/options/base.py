@@ -60,8 +60,9 @@ def require(condition: bool, message: str) -> None:
 
 
 def as_float32(value: float) -> float:
-    """Round a number to single precision, in which Kaldi stores options. Keep infinity and NaN."""
-    return float(np.float32(value)) if math.isfinite(value) else value
+    """Round a number to single precision, in which Kaldi stores options. Numbers too large become infinite."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) if math.isfinite(value) else value
 
 
 class ConstructorSignature:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.base import BaseOptions, as_float32, require
 from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES, option
 
 MAX_PITCHES = 32000  # Largest number of pitch candidates. The tracker stores the index of a candidate as int16.
@@ -65,7 +65,7 @@ class PitchOptions(BaseOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            self.lowpass_cutoff <= 0.5 * min(int(self.resample_frequency), int(self.sample_frequency)),
+            as_float32(self.lowpass_cutoff) <= 0.5 * min(self.integer_rates),
             f"lowpass_cutoff={self.lowpass_cutoff:g} must be at most half of sample_frequency={self.sample_frequency:g}"
             f" and of resample_frequency={self.resample_frequency:g}: decrease it",
         )
@@ -103,6 +103,11 @@ class PitchOptions(BaseOptions):
             self.frames_per_chunk > 0 or not self.simulate_first_pass_online,
             "simulate_first_pass_online=true needs chunks: set frames_per_chunk to a positive number",
         )
+
+    @property
+    def integer_rates(self) -> tuple[int, int]:
+        """Sampling rates in Hz of the audio and of pitch tracking. Kaldi's resampler takes integers."""
+        return int(as_float32(self.sample_frequency)), int(as_float32(self.resample_frequency))
 
     @property
     def window_size(self) -> int:

@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.resample import Filters, PeriodFilters, count_resampled, make_resampling_filters
+from kaldi_compat.exact.resample import (
+    Filters,
+    PeriodFilters,
+    count_resampled,
+    evaluate_windowed_sinc,
+    make_resampling_filters,
+)
 from kaldi_compat.functional.array_api import astype, get_namespace, to_float64
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
@@ -85,7 +91,7 @@ class PitchConstants:
     @functools.lru_cache(maxsize=16)
     def from_options(cls, options: PitchOptions) -> PitchConstants:
         """Compute the constants from the options of the tracker. Equal options share one object."""
-        rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
+        rate_in, rate_out = options.integer_rates
         cutoff = as_float32(options.lowpass_cutoff)
         half_width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))  # Half the filter's width in s.
         rate = as_float32(options.resample_frequency)
@@ -201,25 +207,10 @@ def _make_interpolation_weights(
     half_width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
     is_inside = indices >= np.ceil(rate * (offset - half_width))
     is_inside &= indices <= np.floor(rate * (offset + half_width))
-    sinc = _evaluate_windowed_sinc(offset - indices / rate, cutoff, options.upsample_filter_width)
-    return np.where(is_inside, sinc / rate, np.float32(0)), is_inside
-
-
-def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
-    """Return the impulse response of a low-pass filter, a sinc with a Hanning window, at ``times`` (any shape).
-
-    The response is zero at ``num_zeros / (2 * cutoff)`` or more before and after the center. The sinc, the window and
-    the result are rounded to float32, as in Kaldi.
-
-    Args:
-        times: times in seconds, float32. The center of the filter is at 0.
-        cutoff: cutoff frequency in Hz.
-        num_zeros: number of zero crossings of the sinc on each side of its center.
-    """
-    x = times.astype(np.float64)
-    window = np.where(np.abs(x) < num_zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * x)), 0)
-    sinc = 2 * cutoff * np.sinc(2 * cutoff * x)
-    return sinc.astype(np.float32) * window.astype(np.float32)
+    times = (offset - indices / rate)[is_inside].tolist()
+    weights = np.zeros(is_inside.shape, np.float32)
+    weights[is_inside] = [evaluate_windowed_sinc(time, cutoff, options.upsample_filter_width) for time in times]
+    return weights / rate, is_inside
 
 
 def _count_chunk_samples(options: PitchOptions) -> int:

@@ -233,11 +233,11 @@ def interpolate_utterances(
 
     Args:
         features: features (rows, 2) of all utterances, for which :func:`can_interpolate_together` is true.
-        bounds: first row of each utterance, and the number of rows (utterances + 1,). No utterance is empty.
+        bounds: indices (utterances + 1,): first row of each utterance, and the number of rows. No utterance is empty.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:
-        The unchanged probability of voicing, and the smooth pitch in Hz (rows, 2).
+        Columns (rows, 2): the unchanged probability of voicing, and the smooth pitch in Hz.
     """
     grids = RaggedGrids.from_features(features.astype(np.float32, copy=False), bounds, options, random)
     path = find_most_probable_paths(grids, options)

@@ -47,7 +47,7 @@ class Analysis:
             ends: index after the last sample of each chunk. None for chunks of ``options.frames_per_chunk`` frames.
 
         Raises:
-            AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
+            AudioError: the audio has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
         """
         constants = PitchConstants.from_options(options)
         audio = convert_audio(samples)

@@ -179,7 +179,7 @@ def process_pitch(
     Args:
         features: columns ``(..., frames, 2)`` from the pitch tracker: normalized correlation, and pitch in Hz.
         options, changes: the columns and their scales, as ``ProcessPitchOptions`` or by name (default: Kaldi's).
-        lengths: number of valid frames of each utterance in a padded batch ``(...,)``. Later frames are ignored.
+        lengths: numbers ``(...,)`` of valid frames of the utterances in a padded batch. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
         deltas: result of :func:`make_pitch_deltas`. None to compute it.

@@ -19,6 +19,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import sums
 from kaldi_compat.exact.arrays import Floats
+from kaldi_compat.exact.libm import half_powf
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import F32, Groups, PitchFrames
 
@@ -193,7 +194,8 @@ def _compute_scale(frames: PitchFrames, rows: slice, mean_products: Floats) -> F
         ratio = (revised_from + mean_products) / (revised_to + mean_products)
     # The energy of extremely loud audio overflows, so that the ratio is NaN or infinite. Such a frame is not scaled.
     is_usable = np.isfinite(ratio) & (ratio >= 0)
-    return np.where(is_usable, np.sqrt(np.where(is_usable, ratio, F32(1))), F32(1))
+    # Kaldi calls pow(float, float), which C++ resolves to powf().
+    return np.where(is_usable, half_powf(np.where(is_usable, ratio, F32(1))), F32(1))
 
 
 def compute_local_costs(constants: PitchConstants, with_ballast: Floats, scale: Floats, groups: Groups) -> Floats:

@@ -30,8 +30,9 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
     first_mean = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
     if len(values) <= size:
         return np.full_like(values, first_mean)
-    leaving, entering = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
-    moving_means = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
+    removed_values, added_values = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
+    decreases = (removed_values - added_values) / np.float32(size)
+    moving_means = np.subtract.accumulate(np.concatenate(([first_mean], decreases)))
     means = np.full_like(values, moving_means[-1])
     means[: middle + 1] = first_mean
     means[middle + 1 : middle + len(moving_means)] = moving_means[1:]

@@ -37,7 +37,7 @@ class Options(OnlineCmvnOptions):
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table of features by utterance or by speaker. Return 0 if an utterance is written, otherwise 1."""
+    """Normalize a table of features by utterance or by speaker. Return 0 if any utterance is written, otherwise 1."""
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     num_frames = 0
     check = FiniteCheck()
@@ -45,8 +45,8 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     check.check_arrays(GIVEN_STATISTICS, [(statistics_source, statistics[: 1 + options.norm_vars])])
 
     @cache
-    def make_normalizer() -> OnlineCmvn:
-        """On the first call, check the options, as Kaldi does at the first utterance, and create the normalizer."""
+    def get_normalizer() -> OnlineCmvn:
+        """Return the normalizer. The first call creates it, and checks the options, as Kaldi does at an utterance."""
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
@@ -54,7 +54,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         """Normalize a block of utterances, count the frames, and warn about features that are not finite."""
         nonlocal num_frames
         bounds = block.compute_row_bounds()
-        result = make_normalizer().utterances(stack_rows(block), bounds, adapts=bool(options.spk2utt))
+        result = get_normalizer().utterances(stack_rows(block), bounds, adapts=bool(options.spk2utt))
         num_frames += len(result)
         check.check_last_rows(block, result, bounds)
         return block.with_rows(result)
@@ -65,10 +65,10 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             speakers, table = tables.read("token-vector", options.spk2utt), tables.open_lookup("matrix", source)
 
             def list_groups() -> Iterator[Block]:
-                """Yield blocks with the names of the utterances of one speaker after another."""
+                """Yield the utterance names of each speaker in blocks, and reset the normalizer before each speaker."""
                 for block in speakers:
                     for _, names in block.entries():
-                        yield from group_utterances(names, make_normalizer())
+                        yield from group_utterances(names, get_normalizer())
 
             def look_up_and_normalize(group: Block) -> ArrayBlock:
                 """Normalize the features of a group of utterances. Raise Skip if an utterance has no features."""

@@ -13,7 +13,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import compute_dot_products
-from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.base import BaseOptions, as_float32
 from kaldi_compat.options.declaration import option
 
 USAGE = """
@@ -50,10 +50,11 @@ def main(options: Options, first: str, second: str) -> int:
     logger.info("Processed %d feature files, %d had errors.", counts.done, counts.failed)
     if not counts.done:
         return 1
-    is_similar = overall >= options.threshold
+    threshold = as_float32(options.threshold)
+    is_similar = overall >= threshold
     sign = ">=" if is_similar else "<"
     word = "similar" if is_similar else "dissimilar"
-    logger.info("Features are considered %s since %s %s %g", word, format_number(overall), sign, options.threshold)
+    logger.info("Features are considered %s since %s %s %g", word, format_number(overall), sign, threshold)
     return 0 if is_similar else 1
 
 
@@ -65,7 +66,7 @@ def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
         block: result of :func:`sum_products`.
 
     Returns:
-        The new sums, (3, dim).
+        The new sums (3, dim).
 
     Raises:
         FeatureError: the dimension differs from the dimension of the first utterance.

@@ -188,9 +188,10 @@ def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[l
 
 
 def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
-    """Return True if utterances are the two sides of a call and have the same positive number of frames.
+    """Return True if both sides of a call have features, with the same positive number of frames.
 
-    Log sides with different numbers of frames.
+    ``keys`` are the utterances of the call that have features, and ``feats`` are these features, each (frames, dim).
+    Log a warning if the two sides have different numbers of frames.
 
     Raises:
         FeatureError: the sides differ in dimension.

@@ -27,7 +27,7 @@ TRIAL = re.compile(rf"^[ \t]*({NUMBER})[ \t]+(target|nontarget)[ \t]*$", re.ASCI
 def main(options: NoOptions, source: str) -> int:
     """Print the equal error rate of the trials in a file, in percent, and return the exit status 0."""
     rate, threshold = compute_equal_error_rate(*map(np.sort, read_scores(source)))
-    percent = 100.0 * np.float32(rate)
+    percent = 100.0 * float(np.float32(rate))  # Kaldi multiplies a float by a double.
     logger.info("Equal error rate is %g%%, at threshold %g", percent, threshold)
     write_text("-", f"{percent:.4g}")
     return 0

@@ -14,6 +14,7 @@ from kaldi_compat.cli.objects import select_channel
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import AudioError
+from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.tracker import track_block
@@ -56,7 +57,7 @@ def select_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any
     def select_first_channel(block: Block) -> WaveBlock:
         """Select the first channel of each utterance of a block. Raise AudioError for a different sampling rate."""
         audio = select_channel(block, -1)
-        if (audio.rates != options.sample_frequency).any():
+        if (audio.rates.astype(np.float32) != as_float32(options.sample_frequency)).any():
             raise AudioError(
                 f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
                 f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.decode_keys()[0]}"

@@ -53,5 +53,5 @@ def main(options: Options, source: str, target: str) -> int:
         num_voiced_utts, counts.total - num_voiced_utts - num_unvoiced_utts, num_unvoiced_utts,
     )  # fmt: skip
     if num_frames:
-        logger.info("Proportion of voiced frames was %g over %d frames.", num_voiced_frames / num_frames, num_frames)
+        logger.info("Proportion of voiced frames was %g over %g frames.", num_voiced_frames / num_frames, num_frames)
     return 0 if num_voiced_utts else 1

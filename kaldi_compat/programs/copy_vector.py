@@ -8,6 +8,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert_table_or_file
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.products import scale_vector
+from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.declaration import option
 
 USAGE = """
@@ -32,7 +33,7 @@ class Options(FileOptions):
 @program("copy-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table or file of vectors, resized and scaled on request. Return 0 if an entry is written, else 1."""
-    scale = options.scale
+    scale = as_float32(options.scale)
     if scale != 1.0 and not are_tables(source, target):
         logger.warning(
             "--scale has no effect on single files, as in Kaldi; use a table, e.g. scp:'echo x %s |'", source

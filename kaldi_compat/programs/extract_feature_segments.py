@@ -45,7 +45,9 @@ class Options(BaseOptions):
     def round_to_frames(self, seconds: float) -> int:
         """Convert a time in seconds to a number of frames, rounded half away from zero."""
         frames = seconds * 1000.0 / self.frame_shift
-        return int(math.copysign(math.floor(abs(frames) + 0.5), frames))
+        whole = math.trunc(frames)
+        fraction = frames - whole  # Exact, unlike the sum of 0.5 and the largest double below 0.5.
+        return whole + (fraction >= 0.5) - (fraction <= -0.5)
 
     @cached_property
     def snipped_frames(self) -> int:

@@ -6,6 +6,7 @@ from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import (
     InterpolationCounts,
@@ -51,7 +52,9 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if totals.frames:
-        gap_percent, changed_percent = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
+        # Kaldi rounds the percentages to single precision, which changes the last printed digit of one in a hundred.
+        counted = totals.gaps, totals.changed
+        gap_percent, changed_percent = (as_float32(count * 100.0 / totals.frames) for count in counted)
         logger.info(
             "Over %d frames, %g%% were zero at input, and %g%% were not zero but were changed.",
             totals.frames, gap_percent, changed_percent,

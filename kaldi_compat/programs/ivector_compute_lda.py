@@ -6,6 +6,7 @@ import numpy as np
 
 import io_ark
 from io_ark.models import Lda
+from io_ark.models.lda import compute_mean, compute_norm
 from kaldi_compat.cli.files import format_wxfilename
 from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Vector
@@ -39,7 +40,7 @@ class Options(FileOptions):
 @program("ivector-compute-lda", USAGE, Options)
 def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     """Estimate an affine LDA transform from a table of vectors, write it to a file, and return the exit status 0."""
-    vectors, speakers, num_failed, dim = dict[str, Vector](), list[str](), 0, 0
+    vectors, speakers, num_failed, dim = dict[str, Vector](), dict[str, str](), 0, 0
     with Tables() as tables:
         blocks, table = tables.read("vector", source), tables.open_lookup("token", utt2spk)
         for block in blocks:
@@ -54,7 +55,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                     dim = dim or len(vector)
                     require_usable_vector(key, vector, dim, "earlier vectors have")
                     vectors[key] = vector
-                    speakers.append(table[key])
+                    speakers[key] = table[key]
     logger.info("Read %d utterances, %d with errors.", len(vectors), num_failed)
     if not vectors:
         warning = "The vectors %s have no readable entry, so the utt2spk table %s is not used"
@@ -66,14 +67,16 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     if options.dim > dim:
         raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")
     logger.info("Computing within-class covariance.")
-    stacked = np.stack([*vectors.values()])
+    # Kaldi adds the vectors in the order of their keys, which affects the last bits of the mean.
+    keys = sorted(vectors)
+    stacked = np.stack([vectors[key] for key in keys])
     lda = Lda.fit(
-        stacked, speakers, dim=options.dim,
+        stacked, [speakers[key] for key in keys], dim=options.dim,
         total_covariance_factor=options.total_covariance_factor, covariance_floor=options.covariance_floor,
     )  # fmt: skip
-    mean = stacked.mean(axis=0, dtype=np.float64).astype(np.float32)
-    matrix = np.append(lda.matrix[:, :-1], _compute_offset(lda.matrix[:, :-1], mean)[:, None], axis=1)
-    log_verbose(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(matrix[:, -1]))
+    offset = _compute_offset(lda.matrix[:, :-1], compute_mean(stacked))
+    matrix = np.append(lda.matrix[:, :-1], offset[:, None], axis=1)
+    log_verbose(2, "2-norm of transformed iVector mean is %g", compute_norm(offset))
     io_ark.save(target, matrix, kind="matrix", binary=options.binary)
     logger.info("Wrote LDA transform to %s", format_wxfilename(target))
     return 0

@@ -11,7 +11,7 @@ from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import find_speaker_vectors
-from kaldi_compat.cli.sums import sum_vectors
+from kaldi_compat.cli.sums import add_in_order, sum_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.products import scale_vector
@@ -94,7 +94,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
             if means:
                 elements = np.concatenate(means)
                 squares = compute_signal_sums(elements, dim * np.arange(len(means) + 1))[:, 0]
-                square_sum = sum(squares.tolist(), square_sum)
+                square_sum = add_in_order(squares.tolist(), square_sum)
                 mean_sum = np.add.reduce([mean_sum if len(mean_sum) else np.zeros(dim), *means])
             return result
 

@@ -13,6 +13,7 @@ from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import Trials
+from kaldi_compat.cli.sums import add_in_order
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.options.base import BaseOptions
@@ -130,7 +131,7 @@ class Vectors:
         mapped = plda.transform_vectors(doubles, normalize_length=False)
         simple = options.simple_length_normalization
         factors = plda.compute_length_factors(mapped, num_utts, simple_length_normalization=simple)
-        self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
+        self.total_scale = add_in_order(factors.astype(np.float32).tolist(), self.total_scale)
         if options.normalize_length:
             mapped *= factors[:, None]
         for (key, _), vector, number in zip(entries, mapped.astype(np.float32), num_utts, strict=True):

@@ -3,7 +3,7 @@
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.sums import recognize_form, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import require
+from kaldi_compat.options.base import as_float32, require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
@@ -34,7 +34,7 @@ def main(options: Options, *sources_and_target: str) -> int:
         scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
         return sum_tables("matrix", sources_and_target, scales[0], scales[1:])
     require(
-        options.scale1 == options.scale2 == 1.0,
+        as_float32(options.scale1) == as_float32(options.scale2) == 1.0,
         "--scale1 and --scale2 need several tables: name tables or remove the options",
     )
     if form == "files":

@@ -57,7 +57,7 @@ class LogDeterminants:
             self.latest_transform, self.latest_logdet = transform, compute_log_determinant(transform[:, :dim])
         if np.isfinite(self.latest_logdet):
             self.num_frames += num_frames
-            self.total += num_frames * self.latest_logdet
+            self.total += float(np.float32(num_frames) * np.float32(self.latest_logdet))  # Kaldi rounds the product.
         else:
             logger.warning("Matrix has bad logdet %g", self.latest_logdet)
 
@@ -66,7 +66,7 @@ class LogDeterminants:
         if self.latest_transform is not None:
             tag = "[pseudo-]" if self.is_pseudo else ""
             average = self.total / self.num_frames if self.num_frames else -np.nan
-            logger.info("Overall average %slogdet is %s over %d frames.", tag, format_number(average), self.num_frames)
+            logger.info("Overall average %slogdet is %s over %g frames.", tag, format_number(average), self.num_frames)
 
 
 def compute_log_determinant(linear: Matrix) -> float:

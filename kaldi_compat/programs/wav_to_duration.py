@@ -10,6 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.sums import add_in_order
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
@@ -55,6 +56,6 @@ def main(options: Options, source: str, target: str) -> int:
     if durations:
         logger.info(
             "Mean duration was %g, min and max durations were %g, %g",
-            sum(durations) / len(durations), min(durations), max(durations),
+            add_in_order(durations, 0.0) / len(durations), min(durations), max(durations),
         )  # fmt: skip
     return counts.status

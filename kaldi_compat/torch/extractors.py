@@ -203,6 +203,11 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
         MissingExtraError: transformers is not installed.
     """
     folder, transformers = Path(options.transformers), import_extra("transformers", "--transformers")
+    if (folder / "adapter_config.json").is_file():
+        raise OptionError(
+            f"{folder} is an adapter for the weights of a base model: merge the adapter into the base model, and give "
+            "the folder of the merged model"
+        )
     if not options.allow_pickle and not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):
         raise OptionError(
             f"{folder} has only pickled weights (.bin), which may run any code: convert them to safetensors, or give "
@@ -211,11 +216,6 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
             raise OptionError(f"{folder / name} is missing: copy it from the original model")
-    if (folder / "adapter_config.json").is_file():
-        raise OptionError(
-            f"{folder} is an adapter for the weights of a base model: merge it into this model, and give the folder of "
-            "the result"
-        )
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)

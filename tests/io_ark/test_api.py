@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import io_ark
-from io_ark.codecs import kind_of
+from io_ark.codecs import KINDS, kind_of
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import (
@@ -61,6 +61,23 @@ def test_written_values_are_read_back(tmp_path: Path) -> None:
             assert getattr(table[key], "dtype", None) == {
                 "tensor": np.float32, "long-ints": np.int32, "list-of-ints": np.int32, "wave": None,
             }.get(key, getattr(value, "dtype", None)), key  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mapping_of_every_kind_can_be_pickled(tmp_path: Path, kind: Any) -> None:
+    """The processes of a data loader receive their data set as a pickle."""
+    (tmp_path / "a.scp").write_text("utt1 a.ark:5\n")
+    again = pickle.loads(pickle.dumps(io_ark.load_scp(f"{tmp_path}/a.scp", kind=kind)))
+    assert list(again) == ["utt1"]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_mapping_can_be_pickled_after_a_number_has_been_read(tmp_path: Path, kind: Any) -> None:
+    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind=kind) as writer:
+        writer["utt1"] = 1.5
+    mapping = io_ark.load_scp(f"{tmp_path}/a.scp")
+    assert mapping["utt1"] == 1.5
+    assert pickle.loads(pickle.dumps(mapping))["utt1"] == 1.5
 
 
 def test_speech_is_compressed(tmp_path: Path) -> None:

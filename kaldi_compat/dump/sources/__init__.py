@@ -106,9 +106,10 @@ class ExtractorSource(ABC):
 
     @abstractmethod
     def list_files(self) -> dict[str, Path]:
-        """Return the files that determine the results, by name for messages, without opening the extractor.
+        """Return the files that determine the results, without opening the extractor.
 
-        The files must exist when the job starts. The plan stores their digests. If a file changes, the job fails.
+        The keys are the names by which messages refer to the files, such as ``--preset``. The files must exist when the
+        job starts. The plan stores their digests. If a file changes, the job fails.
         """
 
     @abstractmethod

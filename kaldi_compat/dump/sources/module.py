@@ -144,8 +144,8 @@ class ModuleSource(ExtractorSource):
         latest = digest_object(self._object, get_torch_extractors())
         if kinds := [type(module).__name__ for module in self._find_new_modules(latest) if module.training]:
             raise DumpError(
-                f"{self.job.feature} creates the module {kinds[-1]} in training mode in a later call: create the "
-                "module in the constructor, or call its method eval()"
+                f"{self.job.feature} creates the module {kinds[-1]} in training mode in a call after the first: "
+                "create the module in the constructor, or call its method eval()"
             )
         # Keep changes since before the first call only for values that later calls change, or that contain such values.
         later_paths = find_changed_values(self._digest_after_first_call, latest)
@@ -274,11 +274,11 @@ def _call_factory(target: Any, device: str) -> Any:
 
 
 def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
-    """Return the extractor of a callable object. Raise DumpError if an attribute or ``--compile`` is invalid for it."""
+    """Wrap a callable object as an extractor. Raise DumpError if an attribute or ``--compile`` is invalid for it."""
     from kaldi_compat.frontends.base import PresetFrontend
 
-    name, torch = job.feature, get_torch_extractors()
-    compiled = torch.compile_module(value) if torch and job.options.compile else value
+    name, torch_extractors = job.feature, get_torch_extractors()
+    compiled = torch_extractors.compile_module(value) if torch_extractors and job.options.compile else value
     if job.options.compile and isinstance(value, PresetFrontend):
         raise DumpError(f"--compile does not apply to front ends of presets, and {name} is one: leave out --compile")
     if job.options.compile and compiled is value:

@@ -190,4 +190,4 @@ def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]
         value |= (content[index] & 127) << 7 * shift
         if content[index] < 128:
             return value, index + 1
-    raise ValueError("the file ends too early")
+    raise ValueError("a number in the file is cut off or too long")

@@ -147,7 +147,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             )
         if samples.dim() not in (1, 2):
             raise AudioError(
-                f"samples must be a tensor (T,) or (B, T), or a list of (T,), not of shape {tuple(samples.shape)}"
+                f"samples have the shape {tuple(samples.shape)}: pass a tensor (T,) or (B, T), or a list of (T,)"
             )
         return samples if samples.dtype == torch.float64 else samples.float()
 

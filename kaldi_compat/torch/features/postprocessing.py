@@ -216,13 +216,17 @@ class _WithStatistics(PostProcessing):
     def _make_example(self) -> Tensor:
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
-    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize features ``(..., frames, dim)``. Raise FeatureError if the statistics have a different ``dim``."""
+    def _check_dimension(self, features: Tensor) -> None:
+        """Raise FeatureError if the statistics do not have the dimension of features ``(..., frames, dim)``."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"the statistics are for features of dimension {self.statistics.shape[1] - 1}, but the features have "
                 f"dimension {features.shape[-1]}: pass statistics of the same features"
             )
+
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize features ``(..., frames, dim)``. Raise FeatureError if the statistics have a different ``dim``."""
+        self._check_dimension(features)
         return self._normalize(features, lengths)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:

@@ -112,11 +112,12 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 
 
 def _make_noise(
-    dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
+    dither: float, rows: int, max_frames: int, frame_counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Return the source of the noise for ``rows`` rows of ``count`` frames. Without ``dither``, there is no noise.
+    """Return the source of the noise for ``rows`` rows of ``max_frames`` frames. If ``dither`` is 0, there is no noise.
 
-    ``counts`` (rows,) are the numbers of valid frames, for which Kaldi's states are drawn; None if all are valid.
+    A torch generator or None gives Philox noise. Any other generator gives Kaldi's noise, and draws a ``rand_r()``
+    state for each valid frame: the first ``frame_counts`` (rows,) frames of each row, or all frames if None.
     """
     if dither == 0:
         return Noise()
@@ -124,8 +125,10 @@ def _make_noise(
         generator_device = device if generator is None else generator.device
         seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=generator_device)
         return Noise(PHILOX, to_device(seed, device))
-    is_valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
-    return Noise(KALDI, to_device(draw_frame_states((rows, count), is_valid, generator), device).reshape(-1))
+    is_valid = None
+    if frame_counts is not None:
+        is_valid = torch.arange(max_frames, device=frame_counts.device) < frame_counts.unsqueeze(-1)
+    return Noise(KALDI, to_device(draw_frame_states((rows, max_frames), is_valid, generator), device).reshape(-1))
 
 
 def _launch_kernel(

@@ -44,6 +44,15 @@ def refuse_export_of_stream(chunk: Tensor) -> None:
     )
 
 
+def refuse_after_failure(has_failed: bool) -> None:
+    """Raise an AudioError if an earlier call has failed when some parts of the stream had already taken the chunk."""
+    if has_failed:
+        raise AudioError(
+            "an earlier chunk has failed after a part of the stream had taken it, so later frames would be wrong: "
+            "call reset()"
+        )
+
+
 class Configured(Protocol[Options_co]):
     """Attributes of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
 
@@ -224,6 +233,8 @@ class StreamChain(ChainCall):
     torch.Size([98, 39])
     """
 
+    _has_failed = False  # True if some streams have taken a chunk, and others have not.
+
     def __init__(self, *streams: Stream[Any]) -> None:
         if not streams:
             raise AudioError("a StreamChain has no streams: pass at least one stream")
@@ -234,6 +245,7 @@ class StreamChain(ChainCall):
 
     def reset(self) -> None:
         """Discard everything received so far, in every slot of every stream."""
+        self._has_failed = False
         for stream in self.streams:
             stream.reset()
 
@@ -246,6 +258,7 @@ class StreamChain(ChainCall):
         Returns:
             The same as :meth:`Stream.flush`.
         """
+        refuse_after_failure(self._has_failed)
         return self._pass_on_result(self.streams[0].flush(**parameters), final=True)
 
     def __repr__(self) -> str:
@@ -254,10 +267,13 @@ class StreamChain(ChainCall):
     if not TYPE_CHECKING:  # ChainCall declares __call__ for type checkers.
 
         def __call__(self, chunk, lengths=None, *, final=False, **parameters):
+            refuse_after_failure(self._has_failed)
             return self._pass_on_result(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
     def _pass_on_result(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
         """Pass the result of the first stream through the other streams, and return the result of the last stream."""
+        self._has_failed = True
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
+        self._has_failed = False
         return result

@@ -85,9 +85,10 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             return self._compute_exactly(self._chunks, chunk, final, vtln_warp, generator)
         self._hand_over_to_feature()
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
-        frames = super()._take(chunk, lengths, final=final)
-        self._uses_feature = bool(self.history.end.any())
-        return frames
+        try:
+            return super()._take(chunk, lengths, final=final)
+        finally:  # A refused chunk leaves the audio of earlier chunks in the history.
+            self._uses_feature = bool(self.history.end.any())
 
     if not TYPE_CHECKING:  # FeatureStreamCall declares __call__ for type checkers.
         __call__ = _take

@@ -5,10 +5,15 @@ The positions of the slots are NumPy arrays, so that the CPU does not wait for c
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from io_ark.text import format_count
+from kaldi_compat.errors import AudioError
 
 Counts = npt.NDArray[np.int64]  # (slots,): number of items or frames of each slot.
 Flags = npt.NDArray[np.bool_]  # (slots,): a flag for each slot.
@@ -31,8 +36,22 @@ class History:
         self._width = 0  # Number of columns of _items before the latest chunk.
         self._seam: Counts = np.zeros(slots, np.int64)  # Index of the latest chunk's first item.
 
+    def save(self) -> dict[str, Any]:
+        """Return the state for :meth:`restore`. Tensors and arrays are not copied, because no method changes them."""
+        return vars(self).copy()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Return to an earlier state."""
+        vars(self).update(state)
+
     def append(self, chunk: Tensor, lengths: Counts) -> None:
-        """Append ``chunk`` (slots, T, ...), of which the first ``lengths[i]`` items are valid in slot i."""
+        """Append ``chunk`` (slots, T, ...), of which the first ``lengths[i]`` items are valid in slot i.
+
+        Raise AudioError if the items have another shape than earlier items.
+        """
+        if self._items is not None and self._items.shape[2:] != chunk.shape[2:]:
+            old, new = (format_count(items.shape[-1], "column") for items in (self._items, chunk))
+            raise AudioError(f"the frames have {new}, but earlier frames of the utterance have {old}")
         self._width = 0 if self._items is None else self._items.shape[1]
         self._items = chunk if self._items is None else torch.cat((self._items, chunk), 1)
         self._seam = self.end

@@ -30,7 +30,7 @@ from kaldi_compat.pitch.frames import (
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.torch.calls import ProcessPitchStreamCall
-from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream
+from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream, refuse_after_failure
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
 if TYPE_CHECKING:
@@ -81,17 +81,23 @@ class PitchStream(Stream[PitchOptions]):
 
     def reset(self) -> None:
         """Discard everything received so far, in every slot."""
+        self._has_failed = False  # True if some trackers have taken a chunk, and others have not.
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Return the NCCF and pitch of the frames that a chunk decides. A slot whose utterance ends is reset."""
         audio = chunk.detach().cpu()
         samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
+        refuse_after_failure(self._has_failed)
+        for slot, length in enumerate(lengths.tolist()):
+            check_finite(samples[slot, :length])
+        self._has_failed = True
         rows = []
         for slot, (length, has_ended) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
             rows.append(torch.from_numpy(self._trackers[slot].take_samples(samples[slot, :length], finished=has_ended)))
             if has_ended:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
+        self._has_failed = False
         features = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         return features.to(chunk.device), np.array([len(row) for row in rows])
 

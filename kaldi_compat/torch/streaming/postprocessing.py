@@ -192,7 +192,9 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         start, indices, frames, current = _gather_stored_frames(self.history, first, count)
         end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = compute_sliding_windows(indices, end, self.options)
-        mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
+        # The rows of padding of a slot without new frames repeat its last frame, whose window may be discarded.
+        first_column = (window_start - start).clamp(min=0)
+        mean, variance, size = compute_window_mean_and_variance(frames, first_column, window_end - start)
         return apply_mean_and_variance(current, mean, variance, size, self.options)
 
 
@@ -235,11 +237,13 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Normalize a chunk. When an utterance ends, add its statistics to the statistics of the speaker."""
+        self.module._check_dimension(chunk)
         device = chunk.device
         self._past_statistics = self._past_statistics.to(device)
         chunk_statistics = cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(device))
-        self._statistics = self._statistics.to(device) + chunk_statistics
+        statistics = self._statistics.to(device) + chunk_statistics
         result = super()._advance(chunk, lengths, ended)
+        self._statistics = statistics
         has_ended = torch.from_numpy(ended).to(device)[:, None, None]
         self._past_statistics = torch.where(has_ended, self._statistics, self._past_statistics)
         return result

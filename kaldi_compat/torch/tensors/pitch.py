@@ -112,24 +112,26 @@ class Schedule(NamedTuple):
     repeated_samples: Tensor  # ``(B,)``: number of samples whose variance gives the better ballast.
 
     @classmethod
-    def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
+    def from_lengths(cls, lengths: Tensor, longest: int, max_frames: int, constants: PitchConstants) -> Schedule:
         """Return the schedule of utterances whose audio arrives in chunks, as in Kaldi's tracker.
 
         Args:
             lengths: ``(B,)``: number of samples of each utterance before resampling.
-            longest: upper limit of the lengths.
-            frames: number of columns of ``samples``. Columns after the last frame of an utterance are undefined.
+            longest: upper bound on the lengths.
+            max_frames: number of columns of the field ``samples``, at least the number of frames of each utterance.
+                Columns after the last frame of an utterance are undefined.
+            constants: the tracker's numbers, such as the length of a chunk.
         """
-        samples_in = lengths[:, None]
-        frame_indices = torch.arange(0, frames, device=lengths.device)
-        end = constants.count_resampled(samples_in, finished=True)
+        received = lengths[:, None]  # Number of samples that have arrived after each chunk.
+        frame_indices = torch.arange(0, max_frames, device=lengths.device)
+        end = constants.count_resampled(received, finished=True)
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
-            samples_in = torch.minimum(constants.chunk * chunks, samples_in)
+            received = torch.minimum(constants.chunk * chunks, received)
         # The columns of ``sample_counts`` and ``frame_counts`` are the chunks, and the end of the audio.
-        sample_counts = constants.count_resampled(samples_in, finished=False)
-        in_chunks = constants.count_available_frames(sample_counts, finished=False)
-        frame_counts = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
+        sample_counts = constants.count_resampled(received, finished=False)
+        available = constants.count_available_frames(sample_counts, finished=False)
+        frame_counts = torch.cat((available, constants.count_available_frames(end, finished=True)), -1)
         sample_counts = torch.cat((sample_counts, end), -1)
         if constants.ballast_online:  # No frame is searched again.
             frame_ends = constants.start + constants.shift * frame_indices + constants.span

@@ -192,7 +192,7 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     strongly with the same column of the next frame in the row, and less with the two neighbors of that column.
     """
     columns = target.shape[1]
-    # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
+    # Each row joins at least two frames of at least 8 columns. In fewer than 8 rows, a correlation may be chance.
     if columns < 16 or len(target) < 8:
         return
     centered = target - target.mean(0)

@@ -127,7 +127,7 @@ def _describe_filter_bank_call(model: FeatureModel, step: str, has_librosa_range
 
 
 def _make_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
-    """Return the arguments of librosa, by name, for a model's frames and mel filters."""
+    """Return the keyword arguments of librosa's ``melspectrogram`` and ``mfcc`` for a model's frames and filters."""
     frames, edges = _make_frame_arguments(model, "constant"), _make_edge_arguments(model, "fmin", "fmax")
     return frames | {"n_mels": model.get("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
 

@@ -30,7 +30,7 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_explain.grading import Result, Scorecard, Vector, grade, score
 from kaldi_explain.grading import vectors as load_vectors
 
-UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not support the options of a vector.
+UNSUPPORTED_STATUS = 77  # Exit status with which a program reports that it does not support the options of a vector.
 TIMEOUT_STATUS = 1  # Status that stands for a program that was killed because it exceeded the time limit.
 TIME_LIMIT_S = 60.0  # Default time limit for one run of the program, in seconds.
 MAX_TIMEOUTS = 3  # Number of consecutive runs that exceed the time limit after which the program is not run again.

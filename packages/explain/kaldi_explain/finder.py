@@ -352,7 +352,11 @@ class Finder:
                     yield from self._list_rearranged_attempts(attempt)
 
     def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the candidate in all other searches without a plain arrangement, with the best of 16 first frames."""
+        """Yield an attempt with the candidate for each other search whose arrangement is not plain.
+
+        The candidate begins at the best of the ``THRESHOLDS.stack`` frames around its present first frame, because a
+        row of another arrangement may begin at any of the frames that it stacks.
+        """
         first_frame, half_stack = attempt.candidate.start, THRESHOLDS.stack // 2
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:

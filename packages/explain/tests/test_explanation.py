@@ -533,6 +533,18 @@ CALLS: dict[str, tuple[FeatureModel, list[str], str]] = {
         ["transposed", DECIBELS],
         "torchaudio.transforms.MFCC(16000, n_mfcc=13, "
         "melkwargs={'n_fft': 400, 'hop_length': 160, 'n_mels': 128})(waveform)"),
+    "filters below the Nyquist frequency": (
+        FeatureModel("fbank", scale=1 / 32768).change(
+            LIBRARY_MEL | {"num_mel_bins": 40, "mel": "hertz", "use_log_fbank": False, "high_freq": -400.0}),
+        ["transposed"],
+        "torchaudio.transforms.MelSpectrogram(16000, n_fft=400, hop_length=160, f_max=7600.0, n_mels=40)(waveform)"),
+    "an STFT with a number added to the power": (
+        FeatureModel("spectrogram", scale=1 / 32768).change(STFT | {"bins": "magnitude", "root": 1e-9}),
+        ["transposed"], ""),
+    "cepstra of magnitudes": (
+        FeatureModel("mfcc", scale=1 / 32768).change(
+            LIBRARY_MEL | DB_80 | {"num_mel_bins": 128, "mel": "hertz", "use_energy": False, "cepstral_lifter": 0.0,
+                                   "magnitudes": True}), ["transposed", DECIBELS], ""),
 }  # fmt: skip
 
 

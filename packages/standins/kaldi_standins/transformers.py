@@ -141,7 +141,8 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
         """Return the log-mel features (B, frames, 80) of padded audio (B, T) with lengths (B,)."""
         fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
-        # The original sets frames past the end of shorter utterances to zero, except for the last frames of the batch.
+        # The original sets frames that extend beyond the end of a shorter utterance to zero, except its last frames. It
+        # leaves the longest utterances unchanged.
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
         first, end = (lengths - self.win_length) // self.hop_length + 1, lengths // self.hop_length - 1
         indices = torch.arange(frames.shape[1], device=frames.device)

@@ -961,3 +961,16 @@ def test_empty_matrices_keep_their_shape_in_kaldi_io_as_in_kaldiio() -> None:
         kaldiio.save_mat(theirs, np.zeros((40, 0), dtype))
         kaldi_io.write_mat(mine, np.zeros((40, 0), dtype))
         assert mine.getvalue() == theirs.getvalue()
+
+
+def test_segments_of_an_unreadable_recording_fail_each_time(tmp_path: Path) -> None:
+    """The recording that was read before does not take its place."""
+    ours.save_ark(f"{tmp_path}/a.ark", {"r1": (8000, np.arange(800, dtype=np.int16))}, scp=f"{tmp_path}/w.scp")
+    with open(f"{tmp_path}/w.scp", "a") as file:
+        file.write(f"r2 {tmp_path}/missing.ark:3\n")
+    (tmp_path / "segments").write_text("u1 r1 0 0.01\nu2 r2 0 0.01\n")
+    segments = ours.load_scp(f"{tmp_path}/w.scp", segments=f"{tmp_path}/segments")
+    assert len(segments["u1"][1]) == 80
+    for _ in range(2):
+        with pytest.raises(ArkError, match="r2: cannot be opened"):
+            segments["u2"]

@@ -165,3 +165,23 @@ def test_stand_ins_for_readers_refuse_files_of_other_programs(what: str, tmp_pat
         with pytest.raises((FormatError, kaldi_native_io.errors.TableError)) as caught:
             read()
         assert what in str(caught.value)
+
+
+def test_undecodable_audio_is_named_without_the_object_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(wave(bits=24)[:20] + b"\xff" * 40)
+    with pytest.raises(FormatError, match=r"a\.wav:\d+: audio cannot be decoded by soundfile: [^<>:]+$"):
+        ours.load_mat(str(path))
+
+
+def test_unencodable_audio_is_named_without_the_object_of_the_file(tmp_path: Path) -> None:
+    samples = np.zeros((2, 5000), np.int16)  # libsndfile has fewer channels.
+    with pytest.raises(FormatError, match=r"utt1: audio cannot be encoded by soundfile: [^<>:]+$"):
+        ours.save_ark(str(tmp_path / "a.ark"), {"utt1": (8000, samples)}, write_function="soundfile")
+
+
+def test_an_unknown_subtype_is_named(tmp_path: Path) -> None:
+    """The text after the last colon of soundfile's message is only the value."""
+    value, options = {"utt1": (16000, np.zeros(9, np.int16))}, {"format": "wav", "subtype": "PCM16"}
+    with pytest.raises(FormatError, match="cannot be encoded by soundfile: Unknown subtype: 'PCM16'"):
+        ours.save_ark(f"{tmp_path}/a.ark", value, write_function="soundfile", write_kwargs=options)

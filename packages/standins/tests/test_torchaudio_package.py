@@ -590,3 +590,40 @@ def test_integers_are_not_resampled() -> None:
 def test_no_channels_are_refused(count: str) -> None:
     with pytest.raises(OptionError, match=f"cannot apply the effect 'channels {count}'"):
         ours.sox_effects.apply_effects_tensor(noise(2, 100), 16000, [["channels", count]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, 16000), "samples must be a tensor, not a value of type NoneType"),
+        (("x.wav", 16000), "samples must be a tensor, not a value of type str"),
+        ((np.zeros((1, 9)), 16000), "torch.as_tensor converts an array"),
+        ((torch.zeros(1, 9), 0), "a sampling rate of 0 Hz"),
+        ((torch.zeros(1, 9), 10**12), "a sampling rate of 1000000000000 Hz"),
+        ((torch.zeros(1, 9, device="meta"), 16000), "no data"),
+        ((torch.zeros(1, 9, dtype=torch.uint8), 16000), "must be one of"),
+        ((torch.zeros(0, 9), 16000), "0 channels"),
+        ((torch.zeros(1025, 9), 16000), "1025 channels"),
+    ],
+)
+def test_save_that_is_refused_keeps_the_file(tmp_path: Path, arguments: tuple[Any, int], message: str) -> None:
+    path = tmp_path / "audio.wav"
+    ours.save(path, torch.ones(1, 9), 8000)
+    before = path.read_bytes()
+    with pytest.raises(AudioError, match=message):
+        ours.save(path, *arguments)
+    assert path.read_bytes() == before
+
+
+def test_save_with_a_zero_byte_in_the_name_writes_no_other_file(tmp_path: Path) -> None:
+    with pytest.raises(AudioError, match="zero byte"):
+        ours.save(f"{tmp_path}/audio\0.wav", torch.ones(1, 9), 8000)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_negative_frame_offset_counts_from_the_end_and_stops_at_the_start(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.wav")
+    ours.save(path, torch.arange(10).unsqueeze(0) / 16, 16000)
+    whole = ours.load(path)[0]
+    assert torch.equal(ours.load(path, frame_offset=-3)[0], whole[:, -3:])
+    assert torch.equal(ours.load(path, frame_offset=-11)[0], whole)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.cli.csv_files import read_csv
+from io_ark.errors import FormatError
 from tests.support.ark_program import Ark
 
 RNG = np.random.default_rng(0)
@@ -164,3 +166,10 @@ def test_other_files_are_refused(text: str, message: str, ark: Ark) -> None:
         "back.ark: 1 entry, 1 failed" if has_other else "ark: s.csv: no entry could be converted: nothing was written"
     )
     assert others == [summary] * len(others) and len(others) == first.startswith(("ark: s.csv: a: ", "ark: s.csv: b: "))
+
+
+@pytest.mark.parametrize("header", ["utterance", "utterance,frame", "key,0"])
+def test_header_without_columns_of_values_is_refused(header: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n")
+    with pytest.raises(FormatError, match="must begin with a line of column names"):
+        list(read_csv(tmp_path / "a.csv"))

@@ -276,3 +276,15 @@ def test_damaged_single_objects_are_a_pair_and_the_shown_lines_are_limited(ark: 
     Path("c.scp").write_text(Path("b.scp").read_text() + "".join(f"n{i} missing:{i}\n" for i in range(60)))
     lines = ark("diff a.ark c.scp", 1).out.splitlines()
     assert sum("missing" in line or "largest" in line for line in lines[:-1]) == 100 and "... and 40 more" in lines
+
+
+def test_repeated_keys_are_paired_in_their_order() -> None:
+    """Both entries of the first table wait until the second table has the key."""
+
+    def entries(*names: str) -> list[StoredEntry]:
+        return [StoredEntry(name[0], name, "") for name in names]
+
+    pairs = pair_entries(entries("k1", "k2", "a"), entries("b", "a", "k3", "k4"))
+    assert [(one.where, other.where) for _, one, other in pairs if one and other] == [
+        ("a", "a"), ("k1", "k3"), ("k2", "k4"),
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Our scripts against the outputs of Kaldi's own, for 300 directories with faults: the same files and statuses.
 
-Where Kaldi's scripts lose data without a word, ours end with an error that names file, line and key, and change nothing.
+Where Kaldi's scripts lose data without a word, ours end with an error that names file, line and key, and change
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from io_ark.data_dir.stage import Printer
 from tests.support import data_dirs
 
 OUTPUTS = Path(__file__).parents[3] / "reference_data" / "data_dirs" / "outputs.json.xz"
-# Messages of errors where Kaldi's scripts go on and lose data, write what no program can read, or fail without a reason.
+# Messages of errors where Kaldi's scripts go on and lose data, write what no program can read, or fail without a
+# reason.
 STRICTER = re.compile(
     "differs from line|ends with a carriage return|starts with a byte-order mark|has a fifth field"
     "|Bad line without a key|Invalid line in utt2spk file|is a source, and the target is made anew"

@@ -254,7 +254,8 @@ def test_job_changes_foreign_files_or_uses_old_ones(name: str, project: Any) -> 
         place = os.path.relpath(os.path.realpath(target), root.parent)
         copied = {f"{place}/notes"} if name.startswith("remove") else set[str]()  # remove_dup_utts.sh copies all files
         foreign = {path for path in changed - copied if not OWN.fullmatch(os.path.relpath(path, place))}
-        # New folders, those of the old parts that are empty now, and .backup, which remove_dup_utts.sh removes if it made it.
+        # New folders, those of the old parts that are empty now, and .backup, which remove_dup_utts.sh removes if it
+        # made it.
         folders = {
             path for path in foreign if "folder" in (before.get(path), after.get(path)) and not path.endswith("log")
         }

@@ -22,6 +22,7 @@ from io_ark.models import (
     AlignmentConverter,
     ContextDependency,
     ContextDependencyCodec,
+    DiagGmm,
     EventMap,
     HmmState,
     HmmTopology,
@@ -253,6 +254,23 @@ def test_probabilities_that_do_not_add_up_to_one_get_a_warning(caplog: pytest.Lo
         assert ("Total probability for state 0" in caplog.text) == warns
 
 
+def test_probabilities_are_added_in_single_precision_as_in_kaldi(caplog: pytest.LogCaptureFixture) -> None:
+    # The float32 sum is below 1.01. The float64 sum of the same probabilities is above.
+    three = tuple((target, float(np.float32(share))) for target, share in ((0, 0.01), (1, 0.02), (2, 0.98)))
+    HmmTopology.of({1: (state(0, 0, *three), state(1, 1, (2, 1.0)), FINAL)})
+    assert "Total probability" not in caplog.text
+    HmmTopology.of({1: (state(0, 0, (0, 0.6172839), (1, 0.617284)), FINAL)})
+    assert "Total probability for state 0 in topology entry is 1.23457" in caplog.text
+
+
+def test_log_probabilities_are_those_of_the_c_library() -> None:
+    entry = (state(0, 0, (0, 0.7), (1, 0.3)), state(1, 1, (1, 0.65), (2, 0.36)), FINAL)
+    model = TransitionModel.of(HmmTopology.of({1: entry}), [(1, 0, 0, 0), (1, 1, 1, 1)])
+    # Nine digits of logf(), which identify a float32.
+    expected = np.float32([-0.356674969, -1.20397282, -0.430782944, -1.02165115])
+    assert model.log_probs[1:].tolist() == expected.tolist()
+
+
 def test_states_that_emit_nothing_take_no_frame() -> None:
     entry = (state(-1, -1, (1, 1.0)), state(0, 0, (1, 0.5), (2, 0.5)), FINAL)
     assert HmmTopology.of({1: entry}).min_length(1) == 1
@@ -275,7 +293,7 @@ def test_phone_out_of_range_is_refused(phone: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("tuples", "message"),
-    [([(3, 0, 0, 0)] * 2, "has a state twice"), ([(3, -1, 0, 0)], "is not in the topology")],
+    [([(3, 0, 0, 0)] * 2, "has state 0 of phone 3 twice"), ([(3, -1, 0, 0)], "is not in the topology")],
 )
 def test_invalid_states_of_a_model_are_refused(tuples: list[tuple[int, ...]], message: str) -> None:
     topology = HmmTopology.of({3: (state(0, 0, (0, 0.75), (1, 0.25)), FINAL)})
@@ -684,3 +702,13 @@ def test_owner_of_each_phone_is_its_alignment(reorder: bool) -> None:
     assert segments.owners.tolist() == [0, 0, 2] and segments.counts.tolist() == [2, 0, 1]
     reordered = is_reordered(MODELS["mono"], np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
     assert reordered.tolist() == [reorder, False, reorder]
+
+
+def test_gconsts_of_a_diagonal_mixture_are_rounded_as_in_kaldi() -> None:
+    gaussians, dims = np.arange(6)[:, None], np.arange(20)
+    precisions = np.float32(0.3) + np.float32(0.17) * ((gaussians * 7 + dims * 3) % 11).astype(np.float32)
+    products = np.float32(-1.5) + np.float32(0.31) * ((gaussians * 5 + dims * 4) % 13).astype(np.float32)
+    mixture = DiagGmm(np.arange(1, 7, dtype=np.float32) / np.float32(21), products, precisions)
+    # Printed by a C++ program with the types of DiagGmm::ComputeGconsts: nine digits, which identify a float.
+    expected = [-39.4073563, -38.6002922, -39.822834, -38.9519005, -31.7039127, -40.0663261]
+    assert mixture.gconsts.tolist() == np.float32(expected).tolist()

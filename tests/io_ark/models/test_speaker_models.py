@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import io_ark
 from io_ark.errors import FormatError
 from io_ark.models import Lda, Plda
 from io_ark.models.eigen import compute_eigenvectors
+from io_ark.models.lda import compute_mean, compute_norm
 from tests.support.codec_samples import MODELS
 
 Array = npt.NDArray[Any]
@@ -289,9 +291,9 @@ def test_adaptation_adds_the_scaled_difference_of_the_means() -> None:
 
 def test_offset_of_lda_for_centered_vectors_is_a_positive_zero() -> None:
     """Kaldi adds the product to zero, and the text of a matrix shows the sign of a zero."""
-    half = np.random.default_rng(3).integers(-9, 10, (6, 2)).astype(np.float64)  # The sums of integers are exact.
+    half = np.random.default_rng(3).integers(-9, 10, (4, 2)).astype(np.float64)  # Eighths of integers are exact.
     vectors = np.concatenate((half, -half))
-    offsets = np.asarray(Lda.fit(vectors, np.arange(12) % 4, dim=2).matrix)[:, -1]
+    offsets = np.asarray(Lda.fit(vectors, np.arange(8) % 4, dim=2).matrix)[:, -1]
     assert (offsets == 0).all() and not np.signbit(offsets).any()
 
 
@@ -309,3 +311,28 @@ def test_within_speaker_covariance_stays_positive() -> None:
     assert plda.adapt(vectors, within_covar_scale=-0.4).psi[0] > 0
     with pytest.raises(FormatError, match="makes the within-speaker covariance negative"):
         plda.adapt(vectors, within_covar_scale=-0.6)
+
+
+def test_means_and_norms_are_rounded_as_in_kaldi() -> None:
+    # Printed by a C++ program with the types of Kaldi's ivector-compute-lda.cc and VectorBase::Norm.
+    mean = compute_mean(np.float32([[1, 0]] * 6 + [[-6, 2]]))
+    assert [f"{number:.9g}" for number in mean.tolist()] == ["-1.11022302e-16", "0.285714298"]
+    assert f"{compute_norm(np.arange(1, 15, dtype=np.float32) / np.float32(7)):g}" == "4.5513"
+
+
+def test_models_log_numbers_as_kaldi_does(caplog: pytest.LogCaptureFixture) -> None:
+    # Kaldi's smoothing factor, and the covariances in the directions of the eigenvalues, are floats.
+    psi = np.array([1 / 0.1234565 - 1])  # The within-speaker covariance, 1 / (1 + psi), is 0.1234565.
+    plda = Plda(mean=np.zeros(1), transform=np.eye(1), psi=psi)
+    with caplog.at_level(logging.INFO, "io_ark"):
+        plda.smooth(0.1234565)
+        plda.adapt(np.array([[3.0], [-2.0]]))
+    assert "Smoothing within-class covariance by 0.123457, Psi is initially" in caplog.text
+    assert "within-class covar in this direction is 0.123457, between-class is 0.876544" in caplog.text
+
+
+def test_trials_of_a_model_without_variation_between_speakers_score_zero_as_in_kaldi() -> None:
+    # Plda::LogLikelihoodRatio then subtracts two results of the same operations.
+    plda = Plda(mean=np.zeros(50), transform=np.eye(50), psi=np.zeros(50))
+    enrolled, tested = np.random.default_rng(0).standard_normal((2, 200, 50))
+    assert not plda.score_trials(enrolled, tested, 3).any()

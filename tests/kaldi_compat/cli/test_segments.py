@@ -93,3 +93,10 @@ def test_limits_are_compared_in_kaldis_precision(times: str, kept: bool) -> None
         assert not kept
     else:
         assert kept
+
+
+def test_a_segment_beyond_the_rounded_limit_is_skipped_as_in_kaldi() -> None:
+    # In single precision, 1 + 0.3 is less than the double 1.3. In double precision, the sum of both floats is greater.
+    wave, options = Wave(8000.0, np.ones((1, 8000), np.int16)), SegmentOptions(max_overshoot=0.3)
+    with pytest.raises(Skip, match="Segment end is too far out of file data range"):
+        cut_segment(wave, parse_segment("s r 0.1 1.3"), options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import importlib
 import io
 import linecache
@@ -12,6 +13,7 @@ import runpy
 import socket
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.dump.call_record import EXTERNAL_EVENTS, UPDATED_FILE, record_calls
+from kaldi_compat.dump.call_record import EXTERNAL_EVENTS, LISTED_FOLDER, UPDATED_FILE, record_calls
 
 READ: dict[str, Callable[[Path], Any]] = {
     "open": lambda path: open(path).close(),
@@ -108,8 +110,38 @@ EXTERNAL: dict[str, Callable[[], Any]] = {
     "subprocess.Popen": lambda: subprocess.run(["true"], check=True),
     "os.system": lambda: os.system("true"),
     "os.posix_spawn": lambda: os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", "true"], {}), 0),
+    "os.fork": lambda: os.waitpid(os.fork() or os._exit(0), 0),
+    "os.forkpty": lambda: os.waitpid(os.forkpty()[0] or os._exit(0), 0),
     "socket.connect": lambda: socket.socket().connect_ex(("127.0.0.1", 1)),
+    "socket.sendto": lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"", ("127.0.0.1", 9)),
+    "socket.sendmsg": lambda: socket.socket(type=socket.SOCK_DGRAM).sendmsg([b""], [], 0, ("127.0.0.1", 9)),
 }
+LISTING: dict[str, Callable[[Path], Any]] = {
+    "listdir": os.listdir,
+    "scandir": lambda path: os.scandir(path).close(),
+    "walk": lambda path: list(os.walk(path)),
+    "glob": lambda path: glob.glob(f"{path}/*.npy"),
+    "method": lambda path: list(path.glob("*.npy")),
+    "recursive method": lambda path: list(path.rglob("*.npy")),
+    "folder": lambda path: list(path.iterdir()),
+}
+
+
+@pytest.mark.parametrize("how", LISTING)
+def test_folder_that_the_users_code_lists_cannot_be_compared(tmp_path: Path, how: str) -> None:
+    """A later call may find another file there, such as newer weights."""
+    with record_calls() as record:
+        exec("list_folder(path)", {"__name__": "numpy", "list_folder": os.listdir, "path": tmp_path})
+        assert not record.external
+        LISTING[how](tmp_path)
+    assert record.external == {LISTED_FOLDER}
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a folder in shared memory")
+def test_file_in_shared_memory_is_an_ordinary_file() -> None:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file, record_calls() as record:
+        open(file.name).close()
+    assert record.list_files() == [Path(file.name)]
 
 
 @pytest.mark.parametrize("event", EXTERNAL_EVENTS)

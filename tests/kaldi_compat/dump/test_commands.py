@@ -97,7 +97,7 @@ def test_command_that_takes_too_long_fails_alone(tmp_path: Path, nj: int) -> Non
     data, mark = hanging_data(tmp_path)
     assert dump(data, "--command-timeout=0.6", "--shard-utterances=2", nj=nj) == 1
     assert len(matrices(data / "feats.scp")) == 3
-    late = r"spk0-utt001 .*: the command took longer than 0\.6 s: check it, or increase --command-timeout\n"
+    late = r"spk0-utt001 .*: the command took longer than 0\.6 s: check the command or --command-timeout\n"
     assert re.fullmatch(late, failures(data))
     wait_until_gone(mark, 1.0)
 

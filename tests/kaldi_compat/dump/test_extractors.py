@@ -553,6 +553,8 @@ def test_python_options_are_those_of_the_program(data: Path) -> None:
         ({"modul": "model.py:Model"}, "there is no option modul: did you mean module"),
         ({"feature": "fbank"}, "there is no option feature"),
         ({"bogus": 1}, "there is no option bogus: kaldi-compat dump --help lists all options"),
+        ({"": 1}, "there is no option --: kaldi-compat dump --help lists all options"),
+        ({"extractor": "fbank", "": 1}, "the option has no name"),
         ({"config": "x.conf"}, "no extractor is given: pass a feature"),
         ({"help": False}, "not options of a call from Python: run `kaldi-compat dump --help`"),
         ({"help": True}, "not options of a call from Python: run `kaldi-compat dump --help`"),
@@ -703,3 +705,17 @@ def test_utterances_are_tried_again_with_samples_that_no_call_has_changed(data: 
     assert kaldi_compat.dump(data, changes, nj=1).utterances == 9
     found = arrays(data / "xvector.scp")
     assert all((found[key] == each[:4]).all() for key, (each, _) in waves(data).items())
+
+
+def test_extractor_may_empty_its_batch(data: Path) -> None:
+    """Such a loop takes the audio from the list that it was given."""
+
+    def call(audio: list[np.ndarray]) -> list[np.ndarray]:
+        means = []
+        while audio:
+            means.append(np.abs(audio.pop(0)).mean(keepdims=True))
+        return means
+
+    assert kaldi_compat.dump(data, call, nj=1).utterances == 9
+    expected = {key: np.abs(samples).mean() for key, (samples, _) in waves(data).items()}
+    assert {key: value[0] for key, value in arrays(data / "xvector.scp").items()} == pytest.approx(expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import collections
 import ctypes
 import dataclasses
@@ -9,6 +10,7 @@ import enum
 import functools
 import itertools
 import logging
+import math
 import os
 import queue
 import re
@@ -236,6 +238,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "array in a dataclass": lambda x: Settings(1, array(x)),
     "slots": lambda x: Slotted(array(x), 1),
     "private slot": lambda x: Slotted(array(1), int(x)),
+    "slot of a base class": lambda x: type("Made", (Slotted,), {"__slots__": ()})(array(x), 1),
     "namespace": lambda x: types.SimpleNamespace(a=array(x)),
     "attribute of an attribute": lambda x: Holder(Holder(Holder(array(x)))),
     "enumeration": lambda x: Kind(int(x)),
@@ -314,7 +317,49 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "repetition": lambda x: itertools.repeat(x),
     "conjugated tensor": lambda x: torch.full((2,), x + 1j).conj(),
     "number of dimensions": lambda x: np.zeros((1, 2) if x > 1 else 2),
+    "length of a deque": lambda x: collections.deque([1], int(x)),
+    "length of a subclass of deque": lambda x: type("Made", (collections.deque,), {})([1], int(x)),
+    "method of a class of C": lambda x: np.ndarray.mean if x > 1 else np.ndarray.max,
+    "method of a class of torch": lambda x: torch.Tensor.mean if x > 1 else torch.Tensor.amax,
+    "operator of a class of C": lambda x: np.ndarray.__add__ if x > 1 else np.ndarray.__mul__,
+    "class of a method": lambda x: str.upper if x > 1 else bytes.upper,
+    "class method of a class of C": lambda x: vars(dict if x > 1 else collections.OrderedDict)["fromkeys"],
+    "slot of a class": lambda x: vars(Slotted)["weights" if x > 1 else "_Slotted__hidden"],
+    "module of a function of C": lambda x: math.sqrt if x > 1 else cmath.sqrt,
+    "function with the name of a library's": lambda x: wrapped(x),
+    "weak reference": lambda x: weakref.ref(KEPT[int(x)]),
+    "weak reference to a method": lambda x: weakref.WeakMethod(KEPT[int(x)].__call__),
+    "matrix of NumPy": lambda x: np.matrix(array(1)) if x > 1 else array(1),
+    "type of a subarray": lambda x: np.dtype(("f4" if x > 1 else "i4", (3,))),
+    "order of an ordered dictionary": lambda x: collections.OrderedDict(_turn([("a", 1), ("b", 2)], x)),
+    "order of a subclass of an ordered dictionary": lambda x: _OrderedOfUser(_turn([("a", 1), ("b", 2)], x)),
+    "order of functions in a dictionary": lambda x: dict(_turn([("a", np.log), ("b", np.exp)], x)),
+    "order of modules in a dictionary": lambda x: dict(_turn([("a", torch.nn.ReLU()), ("b", torch.nn.Tanh())], x)),
+    "order of modules in a module": lambda x: torch.nn.Sequential(
+        collections.OrderedDict(_turn([("a", torch.nn.ReLU()), ("b", torch.nn.Tanh())], x))
+    ),
+    "key with brackets": lambda x: {1 if x > 1 else "[1]": array(1)},
+    "setter of a property": lambda x: type("Made", (), {"weights": property(len, closure(array(x)))})(),
+    "global by the module": lambda x: _with_sys_modules(W=array(x)),
+    "global by vars": lambda x: types.FunctionType((lambda: vars()["W"]).__code__, {"W": array(x)}),
 }
+KEPT = {number: Holder(array(number)) for number in (1, 2)}
+
+
+class _OrderedOfUser(collections.OrderedDict):  # type: ignore[type-arg]
+    pass
+
+
+def _turn(items: list[Any], x: float) -> list[Any]:
+    return items[::-1] if x > 1 else items
+
+
+def wrapped(scale: float) -> Callable[..., Any]:
+    return functools.wraps(np.mean)(lambda audio: np.mean(audio) * scale)
+
+
+def _with_sys_modules(**names: Any) -> Callable[[], Any]:
+    return types.FunctionType((lambda: sys.modules["m"].W).__code__, {"sys": sys, **names})  # type: ignore[attr-defined]
 
 
 def _words_with(content: list[Any], value: Any) -> Words:
@@ -392,6 +437,12 @@ def test_device_inside_a_container_is_no_part_of_the_digest(many: int) -> None:
     assert digest_object(Holder(["a cpu"] * many), wing).parts != digest_object(Holder(["a cuda"] * many), wing).parts
 
 
+class _EventWithWeights(threading.Event):
+    def __init__(self, weights: Any) -> None:
+        super().__init__()
+        self.weights = weights
+
+
 OPAQUE: dict[str, Callable[[], Any]] = {
     "open file": lambda: open(__file__),  # noqa: SIM115  the object holds it
     "file that is read and written": lambda: open(__file__, "r+"),  # noqa: SIM115
@@ -409,6 +460,8 @@ OPAQUE: dict[str, Callable[[], Any]] = {
     "content of a thread": lambda: _local(array(1)),
     "weak keys": lambda: weakref.WeakKeyDictionary({test_state_outside_of_python_is_reported: array(1)}),
     "weak values": lambda: weakref.WeakValueDictionary({1: test_state_outside_of_python_is_reported}),
+    "event of the user's": lambda: _EventWithWeights(array(1)),
+    "queue of the user's": lambda: type("Made", (queue.Queue,), {"weights": array(1)})(),
     "weak set": lambda: weakref.WeakSet([test_state_outside_of_python_is_reported]),
     "cache that is not empty": lambda: _cached(array(1)),
     "deep list": lambda: functools.reduce(lambda inner, _: [inner, array(1)], range(2000), []),
@@ -457,6 +510,9 @@ IRRELEVANT: dict[str, Callable[[], Any]] = {
     "cache that is empty": lambda: functools.lru_cache(len),
     "random generator of torch": lambda: torch.Generator().manual_seed(3),
     "reentrant lock": threading.RLock,
+    "handler of the user's": type("Made", (logging.NullHandler,), {"__module__": __name__}),
+    "dead weak reference": lambda: weakref.ref(Holder(1)),
+    "function of a library with a decorator": lambda: [np.mean, torch.no_grad, functools.wraps(len)(np.mean)],
     "standard error": lambda: sys.stderr,
     "file that is only written": lambda: open(os.devnull, "a"),  # noqa: SIM115
     "library module": lambda: np,
@@ -838,3 +894,18 @@ def test_order_of_a_set_in_the_code_of_a_function_is_no_part_of_the_digest() -> 
         for members in ("0, 8", "8, 0", "0, 9")
     )
     assert first == other != third
+
+
+def _catching(audio: Any) -> Any:
+    try:
+        return audio[0]
+    except IndexError:
+        return None
+
+
+@pytest.mark.parametrize("changes", [{"co_argcount": 0}, {"co_exceptiontable": b""}])
+def test_parts_of_code_beside_the_instructions_are_told_apart(changes: dict[str, Any]) -> None:
+    code = _catching.__code__
+    if not hasattr(code, next(iter(changes))):
+        pytest.skip("Python 3.10 has the blocks of exceptions in the instructions")
+    assert object_digest._digest_code(code.replace(**changes)) != object_digest._digest_code(code)

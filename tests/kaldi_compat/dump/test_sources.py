@@ -640,7 +640,7 @@ def test_module_that_the_first_call_creates_is_set_to_evaluation_mode(data: Path
 
 def test_module_that_a_later_call_creates_in_training_mode_is_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "lazy.py").write_text(LAZY.format(late="len(audio) > 1"))
-    assert "creates the module Sequential in training mode in a later call" in said(
+    assert "creates the module Sequential in training mode in a call after the first" in said(
         "--module=lazy.py:Model", str(data), status=255
     )
 
@@ -752,6 +752,17 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
     (folder / "adapter_config.json").write_text("{}")
     with pytest.raises(OptionError, match="is an adapter for the weights of a base model"):
         open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
+
+
+def test_an_adapter_without_a_model_is_recognized(tmp_path: Path) -> None:
+    """PEFT saves no config.json, and old versions saved pickled weights."""
+    pytest.importorskip("transformers", minversion="5")
+    from kaldi_compat.torch.extractors import open_pretrained
+
+    for name in "adapter_config.json", "adapter_model.bin":
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(OptionError, match="is an adapter for the weights of a base model"):
+        open_pretrained(DumpOptions(transformers=str(tmp_path)), "cpu")
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

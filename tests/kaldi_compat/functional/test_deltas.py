@@ -13,6 +13,7 @@ from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.deltas import (
     add_deltas,
     add_shifted_deltas,
+    compute_derivative_filter,
     compute_inner_deltas,
     compute_inner_shifted_deltas,
     count_delta_context,
@@ -36,6 +37,14 @@ def test_a_delta_is_the_slope_of_the_regression_line(features: np.ndarray, windo
     padded = np.pad(features.astype(np.float64), ((window, window), (0, 0)), "edge")
     slopes = [np.polyfit(np.arange(2 * window + 1), padded[t : t + 2 * window + 1], 1)[0] for t in range(frames)]
     np.testing.assert_allclose(with_deltas[:, dim:], slopes, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("window", "last_weight"), [(293, "0x1.23a552p-16"), (294, "0x1.21ab96p-16"), (999, "0x1.92db0ep-20")]
+)
+def test_wide_windows_have_the_weights_of_kaldi(window: int, last_weight: str) -> None:
+    """A C++ program added the squares from left to right in float, as Kaldi does. Their sum has more than 24 bits."""
+    assert compute_derivative_filter((1.0,), window)[-1] == float.fromhex(last_weight)
 
 
 @given(FEATURES, DELTA_OPTIONS)

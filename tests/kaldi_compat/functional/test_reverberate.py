@@ -156,6 +156,13 @@ def test_volume_scales_and_power_is_restored() -> None:
     assert np.mean(normalized**2) == pytest.approx(np.mean(speech.astype(np.float64) ** 2), rel=1e-2)
 
 
+@pytest.mark.parametrize("changes", [{"volume": 1e-46}, {"duration": 1e-46}])
+def test_an_option_that_is_zero_in_float_has_no_effect(changes: dict[str, float]) -> None:
+    """In C++, ``1e-46f > 0`` is false."""
+    speech = RANDOM.normal(0, 1000, 4000).astype(np.float32)
+    np.testing.assert_array_equal(reverberate(speech, RATE, ROOM, **changes), reverberate(speech, RATE, ROOM))
+
+
 @pytest.mark.parametrize("kind", [np.zeros, torch.zeros])
 def test_silence_stays_silent(kind: Any) -> None:
     room = ROOM if kind is np.zeros else torch.tensor(ROOM)

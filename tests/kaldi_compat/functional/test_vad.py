@@ -78,6 +78,8 @@ def test_an_infinite_energy_does_not_count_without_the_mean() -> None:
     options = VadOptions(vad_energy_mean_scale=0.0)
     for each in (compute_vad(features, options), compute_vad(torch.tensor(features), options).numpy()):
         np.testing.assert_array_equal(each, [1, 1, 0])
+    if native.library():
+        np.testing.assert_array_equal(detect_voiced(features, np.array([0, 3]), options)[0], [1, 1, 0])
 
 
 def test_the_rounding_of_kaldis_sum_decides_about_an_energy_at_the_threshold() -> None:

@@ -51,7 +51,8 @@ static long check_functions(const unsigned char *seen, long *count)
         vf angles = angle_of(splat(x));
         wrong += differ("angle", x, angles[0], angle) + differ("cosine", angle, cos_of(angles)[0], cosf(angle)) +
                  differ("sine", angle, sin_of(angles)[0], sinf(angle)) +
-                 differ("logarithm", x, log_of_finite(splat(x))[0], logf(x));
+                 differ("logarithm", x, log_of_finite(splat(x))[0], logf(x)) +
+                 differ("root", x, half_powf(x), powf(x, 0.5f));
         ++*count;
     }
     return wrong;

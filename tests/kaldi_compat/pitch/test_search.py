@@ -102,6 +102,33 @@ def test_c_and_numpy_search_with_the_same_bits(
     assert_same_bits(computed)
 
 
+@pytest.mark.parametrize("how", [*LEVELS, None])
+def test_correlations_are_scaled_by_the_power_of_one_half(how: str | None) -> None:
+    """Kaldi's ``pow(float, float)`` is powf(), which gives 0x1.00376ep-1 for this ratio; the root is 0x1.00376cp-1."""
+    constants = PitchConstants.from_options(PitchOptions())
+    # The ballasts are so large that the energy of the frames does not change their ratio.
+    old, new = (np.array([float.fromhex(ballast)], np.float32) for ballast in ("0x1.006ee6p98", "0x1p100"))
+    batch = PitchFrames(
+        signal=signal_of(1, constants.span, quiet=False),
+        starts=np.zeros(1, np.int64),
+        lengths=np.array([constants.span]),
+        rows=np.array([0, 1]),
+        first=0,
+        shift=40,
+        ballast=np.zeros(1, np.float32),
+        revised=(old, new),
+        groups=np.zeros(1, np.uint8),
+        frame_counts=np.array([1]),
+    )
+    costs, lattice = np.zeros(constants.states, np.float32), Lattice.allocate(constants, 1)
+    with computing(how):
+        search.search_paths(constants, batch, 0, 1, costs, lattice, [])
+    correlation = search.correlate_frames(constants, batch, slice(0, 1))[0]
+    scale = np.array([float.fromhex("0x1.00376ep-1")], np.float32)
+    local_costs = search.compute_local_costs(constants, correlation, scale, batch.groups[:1])[0]
+    np.testing.assert_array_equal(costs, local_costs - local_costs.min())
+
+
 @in_both_engines(
     lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=5),
     changes=st.fixed_dictionaries(

@@ -242,6 +242,19 @@ def test_audio_too_short_for_a_frame_has_none(samples: int) -> None:
     assert Pitch()(torch.ones(samples)).shape == (0, 2)
 
 
+def test_weights_near_a_zero_crossing_are_kaldis() -> None:
+    """A C++ program computed ``sin(M_2PI * cutoff * t) / (M_PI * t)`` times the window with Kaldi's types."""
+    options = PitchOptions(resample_frequency=2600.0, min_f0=40.625, max_f0=325.0, upsample_filter_width=6)
+    assert PitchConstants.from_options(options).weights[8, 0] == float.fromhex("-0x1.126144p-34")
+
+
+def test_rates_and_the_cutoff_are_rounded_to_float() -> None:
+    """In C++, ``int(15999.9999f)`` is 16000, and ``2000.00001f * 2 <= 4000`` is true."""
+    options = PitchOptions(sample_frequency=15999.9999, lowpass_cutoff=2000.00001)
+    constants = PitchConstants.from_options(options)
+    assert (constants.rate_in, constants.rate_out, constants.lowpass) == (16000, 4000, (2000.0, 1))
+
+
 @pytest.mark.parametrize(
     "changes",
     [

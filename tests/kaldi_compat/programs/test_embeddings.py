@@ -11,7 +11,8 @@ import pytest
 
 import io_ark
 from kaldi_compat import eer
-from tests.support.programs import run_words
+from tests.support.programs import log_of, run_words
+from tests.support.tables import save
 
 DATA = Path(__file__).parents[2] / "data"
 COMMANDS = """
@@ -117,3 +118,21 @@ def test_first_error_of_trials_is_named(tmp_path: Path, monkeypatch: Any) -> Non
     status, log = run_words(["ivector-compute-dot-products", "trials", "ark:first", "ark:second", "scores"])
     assert status == 255 and " second:" in log and ": b: " in log
     assert Path("scores").read_text() == "a a 5\n"
+
+
+def test_lda_adds_vectors_in_the_order_of_their_keys_as_in_kaldi() -> None:
+    # The rounded mean of 1, 1, 1, 1, 1, 1 and -6 is -1.11e-16, as in C++, but in the opposite order it is 0.
+    values = {f"u{i}": np.float32([-6 if i == 6 else 1]) for i in range(7)}
+    Path("utt2spk").write_text("".join(f"u{i} s{i % 2}\n" for i in range(7)))
+    for name, keys in ("sorted.ark", sorted(values)), ("reversed.ark", sorted(values, reverse=True)):
+        log = log_of(f"ivector-compute-lda --dim=1 {save(name, {key: values[key] for key in keys})} ark:utt2spk o.mat")
+        assert "2-norm of iVector mean is 1.11022e-16" in log
+
+
+def test_scores_are_added_in_order_as_in_kaldi() -> None:
+    """From Python 3.12, sum() corrects the rounding error, so that the sum would be 1."""
+    save("first.ark", {key: np.float32([score]) for key, score in (("a", 2.0**60), ("b", 1), ("c", -(2.0**60)))})
+    save("second.ark", {"u": np.ones(1, np.float32)})
+    Path("trials").write_text("a u\nb u\nc u\n")
+    log = log_of("ivector-compute-dot-products trials ark:first.ark ark:second.ark scores")
+    assert "Mean dot-product was 0, standard deviation was 9.41357e+17" in log

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.programs import copy_feats, select_feats
-from tests.support.programs import check_refused, log_of, main_of
+from tests.support.programs import check_refused, log_of, main_of, run_words
 from tests.support.tables import load, matrices, save
 
 
@@ -127,6 +127,31 @@ def test_digits_of_a_comparison_are_kaldis() -> None:
     assert "Features are considered similar since 1 >= 1" in log_of("compare-feats --threshold=1 ark:x.ark ark:x.ark")
 
 
+def test_the_threshold_of_a_comparison_is_a_float_as_in_kaldi() -> None:
+    save("x.ark", {"u": np.ones((1, 1), np.float32)})
+    save("y.ark", {"u": np.full((1, 1), 2, np.float32)})
+    # The similarity is 0.8 in double precision, which is less than the float 0.8.
+    status, log = run_words(["compare-feats", "--threshold=0.8", "ark:x.ark", "ark:y.ark"])
+    assert status == 1 and "Features are considered dissimilar since 0.8 < 0.8" in log
+    assert "since 0.8 >= 0.123457" in log_of("compare-feats --threshold=0.1234565 ark:x.ark ark:y.ark")
+
+
+def test_numbers_in_logs_are_rounded_like_kaldis() -> None:
+    """The numbers that C++ prints for the expressions of Kaldi's programs, which mix float and double."""
+    save("v.ark", {"u": np.ones(2, np.float32)})
+    assert "scaled by 0.123457" in log_of("copy-vector --scale=0.1234565 ark:v.ark ark:o.ark")
+    Path("t.mat").write_text(" [ 199 ]\n")
+    save("f.ark", {"u": np.ones((3, 1), np.float32)})
+    assert "Overall average logdet is 5.29331 over 3 frames" in log_of("transform-feats t.mat ark:f.ark ark:o.ark")
+    save("long.ark", {"u": np.full((1234567, 1), 20, np.float32)})
+    assert "was 1 over 1.23457e+06 frames" in log_of("compute-vad ark:long.ark ark:o.ark")
+    log = log_of("transform-feats t.mat ark:long.ark ark:o.ark")
+    assert "over 1.23457e+06 frames" in log
+    track = np.tile(np.float32([0.5, 200]), (31, 1))
+    track[4:27, 1], track[30, 1] = 0, 60
+    assert "74.1936% were zero at input" in log_of(f"interpolate-pitch {save('track.ark', {'u': track})} ark:o.ark")
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
 def test_selected_ranges_run_in_both_directions(ranges: list[tuple[int, int]]) -> None:
     expected = [c for a, b in ranges for c in (range(a, b + 1) if a <= b else range(a, b - 1, -1))]
@@ -184,3 +209,11 @@ def test_a_segment_that_ends_as_far_outside_as_allowed_is_skipped_as_in_kaldi() 
     log = log_of(f"extract-feature-segments {options} ark:m.ark segments ark:o.ark")
     assert {key: len(each) for key, each in load("o.ark").items()} == {"s10": 10, "s14": 10}
     assert "End sample too far out of range 15 [length:] 10x2, skipping segment s15" in log
+
+
+def test_a_time_just_below_half_a_frame_is_rounded_down_as_in_kaldi() -> None:
+    # The time is 0.49999999999999994 frames, the largest double below one half, for which C's round() returns 0.
+    save("m.ark", {"u": np.arange(20, dtype=np.float32).reshape(10, 2)})
+    Path("segments").write_text("s u 0.012499999999999999 0.25\n")
+    log_of("extract-feature-segments --snip-edges=false --frame-shift=25 ark:m.ark segments ark:o.ark")
+    assert len(load("o.ark")["s"]) == 10

@@ -43,6 +43,13 @@ def test_a_sum_of_as_many_skipped_as_added_entries_fails() -> None:
     assert [run_words(["vector-sum", f"ark:{name}.ark", "out"])[0] for name in ("equal", "more")] == [1, 0]
 
 
+def test_a_factor_that_is_one_as_a_float_has_no_effect() -> None:
+    save("a.ark", {"a": np.ones(2, np.float32)})
+    assert "Copied 1 vectors.\n" in log_of("copy-vector --scale=1.00000001 ark:a.ark ark:o.ark")
+    Path("a.mat").write_text(" [ 1 2 ]\n")
+    log_of("matrix-sum --scale1=1.00000001 a.mat a.mat o.mat")  # Kaldi's program aborts for other factors of files.
+
+
 def test_two_functions_are_refused() -> None:
     with pytest.raises(OptionError):
         copy_matrix.Options(apply_exp=True, apply_log=True)
@@ -57,8 +64,9 @@ def test_the_power_of_a_half_is_no_square_root_as_in_c() -> None:
 
 def test_a_factor_of_zero_gives_positive_zeros_as_in_openblas() -> None:
     block = ArrayBlock.from_arrays(["a"], [np.array([-1, np.nan, np.inf], np.float32)])
-    zeros = copy_vector.resize_and_scale_vectors(block, -1, 0.0).values
-    assert zeros.tobytes() == np.zeros(3, np.float32).tobytes()
+    for factor in 0.0, 1e-50:  # Kaldi stores the factor as a float, which is 0 for both.
+        zeros = copy_vector.resize_and_scale_vectors(block, -1, factor).values
+        assert zeros.tobytes() == np.zeros(3, np.float32).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -273,3 +273,12 @@ def test_nans_of_frames_that_overflow_have_the_signs_that_kaldi_writes(how: str 
     plp = load("o")["u"]
     signs = ["".join("-" if sign else "+" for sign in np.signbit(row[np.isnan(row)])) for row in plp]
     assert {t: sign for t, sign in enumerate(signs) if sign} == {77: 10 * "+" + "--", 116: 10 * "-"}
+
+
+@pytest.mark.parametrize("rate", ["16000.0001", "15999.9999"])
+@pytest.mark.parametrize("command", [FBANK, f"{FBANK} --engine=torch", "compute-kaldi-pitch-feats"])
+def test_the_sampling_rate_is_rounded_to_a_float_as_in_kaldi(command: str, rate: str) -> None:
+    audio_archive("a.ark", a=wav_bytes(noise(4000)), b=wav_bytes(noise(8000)))  # Both rates are 16000 as floats.
+    log_of(f"{command} --sample-frequency=16000 ark:a.ark ark:expected.ark")
+    log_of(f"{command} --sample-frequency={rate} ark:a.ark ark:o.ark")
+    assert Path("o.ark").read_bytes() == Path("expected.ark").read_bytes()

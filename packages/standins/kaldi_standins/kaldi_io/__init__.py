@@ -347,7 +347,8 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
-        ArkError: during iteration, if the table cannot be opened, or an entry is not a posterior.
+        ArkError: during iteration, if the table cannot be opened, an entry is not a posterior, or a location has a
+            range.
 
     >>> from kaldi_standins import kaldi_io
     >>> list(kaldi_io.read_post_rxspec("ark:echo utt1 [ 1 0.5 2 0.5 ] |"))

@@ -117,6 +117,7 @@ class FeatureWindowFunction:
 
         Raises:
             AudioError: the audio is shorter than the window. The error is also a ValueError.
+            WrongOptionError: the audio is not a sequence of numbers. The error is also a TypeError.
         """
         # An array is copied, because it must stay unchanged. For a list, to_samples() has made a new array.
         frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))

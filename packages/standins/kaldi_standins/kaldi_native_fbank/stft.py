@@ -49,6 +49,7 @@ class Rfft:
 
         Raises:
             AudioError: ``d`` does not have ``n`` numbers.
+            WrongOptionError: ``d`` is not a sequence of numbers. The error is also a TypeError.
         """
         values = to_samples(d).astype(np.float64)
         if len(values) != self._n:
@@ -199,6 +200,7 @@ class Stft:
 
         Raises:
             AudioError: the audio with its padding is shorter than a frame, or is empty and cannot be padded.
+            WrongOptionError: the audio is not a sequence of numbers. The error is also a TypeError.
         """
         result = compute_spectra(self._config, self._window, to_samples(input).astype(np.float32, copy=False))
         return StftResult(result.real.ravel(), result.imag.ravel(), len(result))

@@ -10,6 +10,7 @@ import struct
 from io_ark.codecs.base import Codec, Sink, read_marker
 from io_ark.errors import FormatError, RangeError
 from io_ark.streams.source import Source
+from io_ark.text import format_count
 
 _MAGIC = 0x20221114
 _HEADER = struct.Struct("<iq")
@@ -31,11 +32,9 @@ class BlobCodec(Codec[bytes]):
         size = self._read_size(source, read_marker(source))
         end = size - 1 if last == -1 else last
         if not 0 <= first <= end < size:
-            raise RangeError(
-                f"the range [{first}:{last}] is not within a blob of size {size}: write first and last byte in order, "
-                f"from 0 to {size - 1}",
-                file=source.name,
-            )
+            advice = f"give the first and the last byte in order, from 0 to {size - 1}" if size else "omit the range"
+            message = f"the range [{first}:{last}] does not fit a blob of {format_count(size, 'byte')}: {advice}"
+            raise RangeError(message, file=source.name)
         source.skip(first)
         return bytes(source.read(end + 1 - first))
 

@@ -15,7 +15,7 @@ from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, Seque
 
 
 def describe_classes(row: Row) -> dict[str, tuple[type, str]]:
-    """Return a dictionary from the names of the classes for a kind of table to their base classes and docstrings."""
+    """Return the base class and the docstring of each reader and writer for ``row``, by class name."""
     classes: dict[str, tuple[type, str]] = {
         f"Sequential{row.name}Reader": (SequentialTableReader, f"Reads a table of values of type {row.value}."),
         f"RandomAccess{row.name}Reader": (RandomAccessTableReader, f"Looks up values of type {row.value} by key."),

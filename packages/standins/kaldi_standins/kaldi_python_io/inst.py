@@ -230,7 +230,8 @@ class Writer:
 
     Args:
         ark_path: the archive, or ``-`` for the standard output.
-        scp_path: the script file, or None. It is not written, with a warning, if the archive is a stream or a command.
+        scp_path: the script file, or None. If the archive is a stream or a command, a warning is issued instead of
+            writing the script file.
         pipes, network: False to refuse commands and URLs, respectively.
 
     Attributes:
@@ -263,11 +264,11 @@ class Writer:
         self.scp_file = None
         if scp_path:
             try:
-                lines = open_output_file(decode_file_name(scp_path), access)
+                binary_file = open_output_file(decode_file_name(scp_path), access)
             except ArkError:
                 self.ark_file.close()
                 raise
-            self.scp_file = io.TextIOWrapper(lines, "utf-8", "surrogateescape", write_through=True)
+            self.scp_file = io.TextIOWrapper(binary_file, "utf-8", "surrogateescape", write_through=True)
 
     def __enter__(self) -> Any:
         return self

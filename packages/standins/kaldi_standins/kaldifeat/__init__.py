@@ -202,7 +202,8 @@ class OfflineFeature(nn.Module):
         """
         size = self.computer.options.window_size
         if x.ndim != 2 or x.shape[1] != size:
-            raise AudioError(f"frames must have the shape (frames, {size}), not {tuple(x.shape)}")
+            advice = "pass the result of convert_samples_to_frames"
+            raise AudioError(f"frames must have the shape (frames, {size}), not {tuple(x.shape)}: {advice}")
         if chunk_size is not None and chunk_size < 0:
             raise OptionError(f"chunk_size must be a number of frames, or None for all, not {chunk_size}")
         parts = [

@@ -19,9 +19,9 @@ from io_ark.errors import FormatError, SpecifierError
 from io_ark.extras import format_missing_package
 from io_ark.streams.source import Source
 from kaldi_standins.kaldiio.plain_pickle import read_pickle, write_pickle
-from kaldi_standins.kaldiio.wavio import decode_audio
+from kaldi_standins.kaldiio.wavio import decode_audio, describe_soundfile_error
 
-Reader = Callable[..., Any]  # Takes a source, and as keywords the arguments of soundfile.read.
+Reader = Callable[..., Any]  # A reader takes a source, and the arguments of soundfile.read as keywords.
 Writer = Callable[[Sink, Any], None]
 
 _MAX_SIZE_BYTES = 8  # Largest length, in bytes, of the size that follows a tag.
@@ -111,7 +111,7 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     try:
         soundfile.write(data, samples, int(rate), **options)
     except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
-        raise FormatError(f"audio cannot be encoded by soundfile: {error}") from error
+        raise FormatError(f"audio cannot be encoded by soundfile: {describe_soundfile_error(error)}") from error
     _write_sized_bytes(sink, b"AUDIO", data.getvalue())
 
 

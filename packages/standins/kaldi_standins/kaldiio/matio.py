@@ -168,7 +168,7 @@ def load_scp_sequential(
     """Iterate over the keys and objects of a script file, or over segments. For the arguments, see :func:`load_scp`.
 
     Raises:
-        ArkError: during iteration, if the file cannot be opened or is not a script file, an object cannot be read, or
+        ArkError: during iteration, if a file cannot be opened or is invalid, an object or segment cannot be read, or
             ``endian`` is invalid.
 
     >>> import io

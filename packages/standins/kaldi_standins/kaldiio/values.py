@@ -205,8 +205,8 @@ class KaldiioLoader(Loader):
 def parse_slices(range_text: str) -> tuple[slice, ...] | None:
     """Parse a range such as ``0:9,2`` as kaldiio does. Return None for any other string.
 
-    The range has one part for each axis: ``first:last`` or ``first:last:step``, which include ``last``, one index, or
-    "" or ":" for the whole axis. Each slice of the result excludes its end, as in Python.
+    The range has one part for each axis: ``first:last`` or ``first:last:step`` (with ``last`` included), a single
+    index, or, for the whole axis, "" or ":". Each slice of the result excludes its end, as in Python.
     """
     slices = []
     for interval in range_text.split(","):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 from typing import Any
 
@@ -194,5 +195,10 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options
     try:
         samples, rate = soundfile.read(io.BytesIO(data), **options)
     except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
-        source.fail(f"audio cannot be decoded by soundfile: {error}")
+        source.fail(f"audio cannot be decoded by soundfile: {describe_soundfile_error(error)}")
     return int(rate), samples
+
+
+def describe_soundfile_error(error: Exception) -> str:
+    """Return soundfile's error message without the Python object of the file, which it names first."""
+    return re.sub(r"^Error opening <.*?>: ", "", str(error))

@@ -128,7 +128,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         Args:
             samples: audio ``(B, T)``, or a list of utterances ``(T,)`` or ``(1, T)``. ``(T,)`` is a single utterance.
             sampling_rate: sampling rate of the audio in Hz.
-            lengths: number of valid samples in each row of ``(B, T)``, shape ``(B,)``. None if all samples are valid.
+            lengths: numbers ``(B,)`` of valid samples in the rows of ``(B, T)``. None if all samples are valid.
 
         Returns:
             Features ``(B, frames, dim)`` if all utterances have equally many frames, else a list of ``(frames, dim)``.

@@ -57,6 +57,10 @@ TENSOR_SUBTYPES = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "P
                    torch.float64: "DOUBLE"}  # fmt: skip
 
 
+WRITABLE = (torch.float32, torch.float64, torch.int16, torch.int32)  # Types of samples that soundfile writes.
+MAX_CHANNELS = 1024  # libsndfile's SF_MAX_CHANNELS.
+
+
 class AudioFileError(AudioError, RuntimeError):
     """Error for an audio file that cannot be read or written. torchaudio raises a RuntimeError or a ValueError."""
 
@@ -246,6 +250,11 @@ def save(
     >>> save(tempfile.mkdtemp() + "/audio.wav", torch.zeros(1, 8000), 16000)
     """
     soundfile = _import_soundfile("save", backend)
+    if not isinstance(src, Tensor):
+        raise AudioFileTypeError(
+            f"samples must be a tensor, not a value of type {type(src).__name__}: pass the file first, then the "
+            "samples; torch.as_tensor converts an array"
+        )
     if src.ndim != 2:
         layout = "(channels, T)" if channels_first else "(T, channels)"
         raise AudioFileError(f"expected samples of shape {layout}, not {tuple(src.shape)}: reshape the samples")
@@ -265,11 +274,22 @@ def save(
             f"cannot write {_name(uri)}: {file_format} does not have {request}: convert the samples, or choose another "
             "encoding or size"
         )
+    # soundfile would empty an existing file before it refuses these arguments, or write a file of another name.
+    if "\0" in str(uri):
+        raise AudioFileError(f"cannot write {_name(uri)}: the name has a zero byte")
+    channels = src.shape[0 if channels_first else 1]
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise AudioFileError(f"cannot write {_name(uri)}: audio cannot have {channels} channels: check channels_first")
+    if isinstance(sample_rate, int) and not 1 <= sample_rate < 2**31:
+        raise AudioFileError(f"cannot write {_name(uri)}: a sampling rate of {sample_rate} Hz is not possible")
+    if src.dtype not in WRITABLE:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in WRITABLE)
+        raise AudioFileError(f"cannot write {_name(uri)}: the type of the samples must be one of {names}: convert them")
     container = format or ("NIST" if file_format in ("sph", "nis", "nist") else None)
     try:
         samples = (src.T if channels_first else src).detach().cpu().numpy()
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
-    except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
+    except (RuntimeError, OSError, TypeError, ValueError) as error:  # Errors of soundfile and torch are RuntimeErrors.
         raise _convert_error(error, f"cannot write {_name(uri)}: {error}") from error
 
 

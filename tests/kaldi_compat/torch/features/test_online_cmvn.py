@@ -67,3 +67,11 @@ def test_statistics_that_do_not_fit_are_refused() -> None:
         OnlineCmvn(STATISTICS[0])
     with pytest.raises(OptionError, match="OnlineCmvn"):
         OnlineCmvnStream(OnlineCmvnOptions())  # type: ignore[arg-type]
+
+
+def test_speaker_of_a_single_frame_fills_the_window() -> None:
+    """The frame 6 and the frame 2 of the earlier utterance have the mean 4."""
+    statistics = torch.tensor([[40.0, 10.0], [200.0, 0.0]])
+    stream = OnlineCmvn(statistics, cmn_window=2, global_frames=1, speaker_frames=1).stream()
+    stream(torch.tensor([[2.0]]), final=True)
+    assert stream(torch.tensor([[6.0]])).tolist() == [[2.0]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.functional.cmvn import cmvn_statistics, sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
@@ -22,7 +24,7 @@ from kaldi_compat.torch.features.mfcc import Mfcc
 from kaldi_compat.torch.features.model_input import LowFrameRate, RepeatedDeltas, StackFrames
 from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.torch.features.plp import Plp
-from kaldi_compat.torch.features.postprocessing import Cmvn, Deltas, ShiftedDeltas, SlidingCmvn, Splice
+from kaldi_compat.torch.features.postprocessing import Cmvn, Deltas, OnlineCmvn, ShiftedDeltas, SlidingCmvn, Splice
 from kaldi_compat.torch.features.spectrogram import Spectrogram
 from kaldi_compat.torch.streaming.base import Stream, StreamChain
 from kaldi_compat.torch.streaming.features import FeatureStream
@@ -406,3 +408,92 @@ def test_streams_on_a_gpu() -> None:
     parts = [chain(chunk, final=i == len(chunks) - 1)[0] for i, chunk in enumerate(chunks)]
     for row in torch.cat(parts, 1):
         assert_same(row.cpu(), whole)
+
+
+def chain() -> StreamChain:
+    return StreamChain(Mfcc(dither=0.0).stream(2), Deltas().stream(2))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], tuple[int, ...], Callable[[Any, torch.Tensor], Any]]] = {
+    "shape before the exact engine": (Fbank(dither=0.0).stream, (), lambda s, x: s(x[None, None])),
+    "lengths before the exact engine": (Fbank(dither=0.0).stream, (), lambda s, x: s(x, [9999])),
+    "factor in the exact engine": (Fbank(dither=0.0).stream, (), lambda s, x: s(x, vtln_warp=-1.0)),
+    "factors of a module": (Fbank(dither=0.0).stream, (), lambda s, x: s(x, vtln_warp=[1.0, 2.0])),
+    "factor with slots": (lambda: Fbank(dither=0.0).stream(2), (2,), lambda s, x: s(x, vtln_warp=-1.0)),
+    "type of a frame": (StackFrames(size=4).stream, (13,), lambda s, x: s(x.long())),
+    "columns": (lambda: Deltas().stream(2), (2, 13), lambda s, x: s(x[..., :5])),
+    "factor of a chain": (chain, (2,), lambda s, x: s(x, vtln_warp=-1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_chunk_changes_no_later_frame(kind: str) -> None:
+    make, shape, refuse = REFUSED[kind]
+    is_audio, axis = 13 not in shape, int(2 in shape)
+    size = (*(shape[:1] if axis else ()), 5000 if is_audio else 20, *(() if is_audio else (13,)))
+    chunks = torch.randn(size, generator=torch.Generator().manual_seed(3)).mul(1000).chunk(5, axis)
+    undisturbed, disturbed = ([], [])  # type: ignore[var-annotated]
+    for parts in (undisturbed, disturbed):
+        stream = make()
+        for number, chunk in enumerate(chunks):
+            if parts is disturbed and number == 2:
+                with pytest.raises(KaldiCompatError):
+                    refuse(stream, chunk)
+            result = stream(chunk, final=number == 4)
+            parts.append(result[0] if isinstance(result, tuple) else result)
+    assert all(map(torch.equal, undisturbed, disturbed))
+
+
+def test_chain_that_has_failed_in_the_middle_takes_no_chunk_before_a_reset() -> None:
+    """The first stream has taken the chunk, so that another call with the chunk would repeat its audio."""
+    stream, chunk = StreamChain(Mfcc(dither=0.0).stream(), OnlineCmvn(torch.ones(2, 5)).stream()), noise(3000)
+    with pytest.raises(FeatureError, match="pass statistics of the same features"):
+        stream(chunk)
+    with pytest.raises(AudioError, match=r"call reset\(\)"):
+        stream(chunk)
+    with pytest.raises(AudioError, match=r"call reset\(\)"):
+        stream.flush()
+    stream.reset()
+    stream.streams = stream.streams[:1]
+    assert torch.equal(stream(chunk), Mfcc(dither=0.0)(chunk))
+
+
+def test_frames_with_other_columns_are_refused() -> None:
+    stream = Deltas().stream()
+    stream(torch.ones(9, 13))
+    with pytest.raises(AudioError, match="have 5 columns, but earlier frames of the utterance have 13 columns"):
+        stream(torch.ones(9, 5))
+
+
+@pytest.mark.parametrize("norm_vars", [True, False])
+@pytest.mark.parametrize("center", [True, False])
+def test_sliding_cmvn_of_slots_that_wait(center: bool, norm_vars: bool) -> None:
+    """A slot without new frames gets rows of padding, whose windows may have been discarded."""
+    module = SlidingCmvn(cmn_window=3, min_cmn_window=1, center=center, norm_vars=norm_vars)
+    frames = torch.randn(2, 60, 5, generator=torch.Generator().manual_seed(4))
+    stream, rng = module.stream(2), np.random.default_rng(1)
+    parts: list[list[torch.Tensor]] = [[], []]
+    position = np.zeros(2, int)
+    while (position < 60).any():
+        sizes = np.minimum(rng.integers(0, 7, 2) * rng.integers(0, 2, 2), 60 - position)
+        chunk = torch.full((2, 7, 5), float("nan"))
+        for slot, size in enumerate(sizes):
+            chunk[slot, :size] = frames[slot, position[slot] : position[slot] + size]
+        computed, counts = stream(chunk, sizes.tolist())
+        position += sizes
+        for slot, count in enumerate(counts.tolist()):
+            parts[slot].append(computed[slot, :count])
+    last, counts = stream.flush()
+    for slot, count in enumerate(counts.tolist()):
+        whole = torch.cat((*parts[slot], last[slot, :count]))
+        torch.testing.assert_close(whole, module(frames[slot]), rtol=1e-4, atol=1e-4)
+
+
+def test_scale_is_checked_after_silence() -> None:
+    stream = Fbank(dither=0.0).stream()
+    stream(torch.zeros(800))
+    with pytest.warns(UserWarning, match="scale"):
+        stream(noise(800) / 32768)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream(noise(800) / 32768)

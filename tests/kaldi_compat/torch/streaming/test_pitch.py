@@ -148,3 +148,29 @@ def test_options_for_whole_utterances_are_refused(changes: dict[str, Any]) -> No
 def test_infinite_and_nan_samples_are_refused() -> None:
     with pytest.raises(AudioError, match="NaN or infinity"):
         Pitch(nccf_ballast_online=True).stream()(torch.tensor([float("nan")] * 100))
+
+
+def test_chunk_with_nan_changes_no_slot() -> None:
+    options = PitchOptions(nccf_ballast_online=True)
+    audio = torch.stack([speech(8000, 1), speech(8000, 2)])
+    undisturbed, disturbed = Pitch(options).stream(2), Pitch(options).stream(2)
+    for number, chunk in enumerate(audio.chunk(4, 1)):
+        broken = chunk.clone()
+        broken[1, 5] = float("nan")
+        with pytest.raises(AudioError, match="NaN or infinity"):
+            disturbed(broken)
+        expected, computed = (stream(chunk, final=number == 3) for stream in (undisturbed, disturbed))
+        assert all(map(torch.equal, expected, computed))
+    disturbed(broken, [2000, 5])  # The NaN is in the padding.
+
+
+def test_stream_that_has_failed_in_one_slot_takes_no_chunk_before_a_reset() -> None:
+    stream = Pitch(nccf_ballast_online=True).stream(2)
+    chunk = torch.stack([speech(8000, 1), 1e18 * speech(8000, 2)])
+    with pytest.raises(AudioError, match="so loud"):
+        stream(chunk)
+    with pytest.raises(AudioError, match=r"call reset\(\)"):
+        stream(chunk * 1e-18)
+    stream.reset()
+    features, _ = stream(speech(8000, 1).expand(2, -1), final=True)
+    assert torch.equal(features[0], features[1]) and len(features[0]) == len(Pitch()(speech(8000, 1)))
