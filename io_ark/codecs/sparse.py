@@ -136,7 +136,8 @@ class SparseVectorCodec(Codec[SparseVector]):
         if not _are_valid_indices(indices, dim):
             problem = f"the indices of a sparse vector are not ascending, or not in 0 to {dim - 1}"
             raise FormatError(f"{problem}: sort the elements, or increase dim")
-        pairs = list(zip(indices.tolist(), values.tolist(), strict=True))
+        # Kaldi's values are floats, so text has the digits of float32 as well.
+        pairs = list(zip(indices.tolist(), as_floats(values, np.float32, 1).tolist(), strict=True))
         if not binary:
             sink.write(f"dim={dim} [ {format_pairs(pairs)}] ".encode("ascii"))
             return

@@ -182,7 +182,7 @@ def _format_state(number: int, state: HmmState, is_hmm: bool) -> str:
         parts.append(f"<PdfClass> {state.forward_pdf_class} ")
     elif state.forward_pdf_class != NO_PDF:
         parts.append(f"<ForwardPdfClass> {state.forward_pdf_class} <SelfLoopPdfClass> {state.self_loop_pdf_class} ")
-    parts += [f"<Transition> {target} {probability:.7g} " for target, probability in state.transitions]
+    parts += [f"<Transition> {target} {np.float32(probability):.7g} " for target, probability in state.transitions]
     return "".join([*parts, "</State> "])
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -346,10 +348,17 @@ class Plda:
             raise FormatError(f"the smoothing factor must be between 0 and 1, not {factor}")
         share = round_option("smoothing", factor)
         logger.info("Smoothing within-class covariance by %g, Psi is initially: %s", share, format_vector(self.psi))
-        within = 1 + share * self.psi
-        smoothed = Plda(self.mean, self.transform * (within**-0.5)[:, None], self.psi / within)
+        within = _add_to_one(share, self.psi)
+        # The last bit of NumPy's ** depends on the processor. float_power calls the C library's pow(), as Kaldi does.
+        smoothed = Plda(self.mean, self.transform * np.float_power(within, -0.5)[:, None], self.psi / within)
         logger.info("New value of Psi is %s", format_vector(smoothed.psi))
         return smoothed
+
+
+def _add_to_one(factor: float, x: Float64) -> Float64:
+    """Return ``1 + factor * x`` of a vector, rounded once, like the fused multiply-adds of Kaldi's BLAS."""
+    numbers = x.tolist()
+    return np.array([float(1 + Fraction(factor) * Fraction(n)) if isfinite(n) else 1 + factor * n for n in numbers])
 
 
 def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:

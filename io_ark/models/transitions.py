@@ -261,7 +261,8 @@ class TransitionModel:
         """
         maps = self.maps
         loops = np.flatnonzero(maps.is_self_loop)
-        leaving_probs = np.float32(1) - np.exp(self.log_probs[loops])
+        # NumPy's float32 exponential is too far from C's expf(): it rounds some probabilities below 1 to 1.
+        leaving_probs = np.float32(1) - np.exp(self.log_probs[loops], dtype=np.float64).astype(np.float32)
         for probability in leaving_probs[leaving_probs <= 0].tolist():
             logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)

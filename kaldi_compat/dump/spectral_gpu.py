@@ -27,6 +27,7 @@ from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, compute_in_halves
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.rows import compute_row
@@ -113,9 +114,10 @@ class PackedComputer(SpectralComputer):
         starts, lengths = channel.starts, channel.lengths
         try:
             extractor.check_rates(channel)
-            if (rate := float(channel.rates[0])) != options.sample_frequency:  # Such a block has one utterance.
+            rate, target = as_float32(channel.rates[0]), as_float32(options.sample_frequency)
+            if rate != target:  # Such a block has one utterance.
                 utterance: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
-                samples = resample_waveform(utterance, rate, options.sample_frequency)
+                samples = resample_waveform(utterance, rate, target)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._accepted_warps:
                 self.module._get_filter_bank(warp)  # A factor that moves bands out of their range is an error.

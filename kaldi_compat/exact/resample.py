@@ -16,6 +16,7 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.sums import dot
 from kaldi_compat.native import Structure
+from kaldi_compat.options.base import as_float32
 
 F32 = np.float32
 MAX_RATE = 1e9  # Upper bound of sampling rates in Hz.
@@ -286,8 +287,8 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
     Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
     half the lower rate. The filters have 6 zero crossings on each side.
     """
-    cutoff = F32(0.99 * 0.5 * float(F32(min(rate_in, rate_out))))
-    return int(rate_in), int(rate_out), float(cutoff), 6
+    rate_in, rate_out = as_float32(rate_in), as_float32(rate_out)  # 15999.9999999 is 16000 in single precision.
+    return int(rate_in), int(rate_out), as_float32(0.99 * 0.5 * min(rate_in, rate_out)), 6
 
 
 def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:

@@ -107,6 +107,7 @@ def normalize_by_windows(
         1.0 / sizes
     )
     variance += (-1.0 / (sizes * sizes)) * sums * sums
-    normalized *= np.maximum(variance, _MIN_VARIANCE) ** -0.5
+    # The last bit of the operator ** depends on the processor. float_power calls the C library's pow(), as Kaldi does.
+    normalized *= np.float_power(np.maximum(variance, _MIN_VARIANCE), -0.5)
     normalized[sizes[:, 0] == 1] = 0.0
     return normalized.astype(np.float32), variance

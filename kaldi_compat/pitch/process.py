@@ -48,7 +48,10 @@ def compute_pov_feature(correlation: Array) -> Array:
     The feature is ``(1.0001 - n)**0.15 - 1``, where ``n`` is the correlation (any shape), clipped to -1 to 1.
     """
     clipped: Array = get_namespace(correlation).clip(to_float64(correlation), -1.0, 1.0)
-    return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
+    base = 1.0001 - clipped
+    # The last bit of NumPy's ** depends on the processor. float_power calls the C library's pow(), as Kaldi does.
+    power: Array = np.float_power(base, 0.15) if isinstance(base, np.ndarray) else base**0.15
+    return astype(power - 1.0, correlation.dtype)
 
 
 def estimate_probability_of_voicing(correlation: Array) -> Array:

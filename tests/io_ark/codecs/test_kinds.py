@@ -122,6 +122,13 @@ def test_sparse_in_text() -> None:
         from_bytes("sparse-vector", b"dim=5 [ 3 1 2 1 ]")
 
 
+def test_text_of_sparse_doubles_has_the_digits_of_floats() -> None:
+    """Kaldi's value is a float, so ``os << value`` writes 0.1234567, and not the 0.1234568 of the double."""
+    vector = SparseVector(4, np.array([1]), np.array([0.12345675000001]))
+    assert to_bytes("sparse-vector", vector, binary=False) == b"dim=4 [ 1 0.1234567 ] "
+    assert b" 1 0.1234567 ]" in to_bytes("sparse-matrix", SparseMatrix([vector]), binary=False)
+
+
 def test_doubles_are_read_where_floats_are_expected() -> None:
     double = b"\0BSV \4\5\0\0\0\4\1\0\0\0\4\2\0\0\0\x08" + np.float64(0.1).tobytes()
     vector = from_bytes("sparse-vector", double)

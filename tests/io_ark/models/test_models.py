@@ -225,11 +225,26 @@ def test_invalid_topology_is_refused(entry: tuple[HmmState, ...], message: str) 
         HmmTopology.of({1: entry})
 
 
+def test_text_of_a_topology_has_the_digits_of_floats() -> None:
+    """Kaldi's probability is a float, so ``os << probability`` writes 0.1234567, and not the double's 0.1234568."""
+    topology = HmmTopology.of({1: (state(0, 0, (0, 0.12345675000001), (1, 0.87654324999999)), FINAL)})
+    assert b" <Transition> 0 0.1234567 <Transition> 1 0.8765432 </State>" in encoded(
+        HmmTopologyCodec(), topology, binary=False
+    )
+
+
 @pytest.mark.parametrize("phones", [(-1,), (-5, 2), (0, 1)])
 def test_a_topology_refuses_phones_below_1(phones: tuple[int, ...]) -> None:
     entry = (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)
     with pytest.raises(FormatError, match=f"invalid phone {phones[0]}: number"):
         HmmTopology.of(dict.fromkeys(phones, entry))
+
+
+def test_a_self_loop_of_almost_1_is_left() -> None:
+    """In C, ``1.0 - expf(-3e-8f)`` is 5.96046e-08, so Kaldi does not raise the probability to 1e-10."""
+    topology = HmmTopology.of({1: (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)})
+    model = TransitionModel(topology, np.array([[1, 0, 0, 0]], np.int32), np.array([0, -3e-8, -17], np.float32))
+    assert np.exp(model.non_self_loop_log_probs()[1]) == pytest.approx(5.96046e-08)
 
 
 def test_probabilities_that_do_not_add_up_to_one_get_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -68,6 +68,16 @@ def test_a_fraction_of_the_sampling_rate_moves_the_cutoff_of_the_resampling_only
     np.testing.assert_allclose(close, exact, atol=1e-3)
 
 
+@pytest.mark.parametrize("engine", ["exact", "torch"])
+@pytest.mark.parametrize(("rate", "same_rate"), [("16000.0001", "16000"), ("7999.9999999", "8000")])
+def test_rates_are_compared_in_single_precision(engine: str, rate: str, same_rate: str) -> None:
+    """Kaldi stores both rates as floats: float 16000.0001 is 16000, and the integer of float 7999.9999999 is 8000."""
+    for number, target in ((rate, "o.ark"), (same_rate, "same.ark")):
+        options = f"--engine={engine} --sample-frequency={number} --allow-downsample --allow-upsample"
+        log_of(f"{FBANK} {options} 'scp:echo s {SPEECH} |' ark:{target}")
+    assert Path("o.ark").read_bytes() == Path("same.ark").read_bytes()
+
+
 def test_vtln_factors_are_looked_up_by_utterance_and_by_speaker() -> None:
     audio_archive("a.ark", u1=wav_bytes(noise(4000)), u2=wav_bytes(noise(5000)))
     Path("spk2warp").write_text("s1 0.9\n")
