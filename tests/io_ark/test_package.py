@@ -45,8 +45,8 @@ def test_declared_names_exist(name: str) -> None:
 PROMISED = ("codecs", "errors", "models")
 # What kaldi_compat may use as it likes.
 SHARED = (
-    *PROMISED, "blocks", "data_dir", "data_dir.scripts", "extras", "logs", "numpy_files", "specifier", "streams",
-    "tables", "text",
+    *PROMISED, "blocks", "data_dir", "data_dir.scripts", "extras", "libm", "logs", "numpy_files", "specifier",
+    "streams", "tables", "text",
 )  # fmt: skip
 # Internal modules that kaldi_compat uses, and why.
 INTERNAL = {
@@ -84,6 +84,7 @@ INTERNAL = {
         "codecs.text_format": "the digits of scores",
         "tables.overwriting": "no output is one of the inputs",
     },
+    "programs/ivector_compute_lda.py": {"models.lda": "the mean and the norm with Kaldi's rounding errors"},
     "programs/ivector_compute_plda.py": {"models.speaker_statistics": "statistics of one speaker at a time"},
     "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
     "cli/files.py": {
@@ -114,7 +115,7 @@ def test_kaldi_compat_uses_few_internal_modules_of_io_ark() -> None:
         if module not in SHARED
     ]
     assert sorted(found) == sorted((path, module) for path, modules in INTERNAL.items() for module in modules)
-    assert len(found) <= 33
+    assert len(found) <= 34
 
 
 def test_dir_shows_public_names_only() -> None:
