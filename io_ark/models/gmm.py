@@ -15,6 +15,7 @@ from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.packed import PackedMatrixCodec
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
+from io_ark.libm import logf
 from io_ark.models.fields import Array, Field, ModelCodec, locate_errors, set_arrays
 from io_ark.streams.source import Source
 
@@ -64,12 +65,12 @@ class Gmm:
         """Return log-likelihoods (Gaussians,) of weighted Gaussians for a zero frame. As in Kaldi, inf becomes -inf."""
         offset = np.float32(-0.5 * np.log(2 * np.pi) * self.dim)
         with np.errstate(all="ignore"):
-            gconsts = _compute_logs(self.weights) + offset
+            gconsts = logf(self.weights) + offset
             if self.precisions.ndim == 2:
                 # As in Kaldi, the term of a dimension is computed in double precision, and added in single precision.
                 doubles = self.precision_means.astype(np.float64)
                 for products, precisions in zip(doubles.T, self.precisions.T, strict=True):
-                    gconsts += 0.5 * _compute_logs(precisions) - 0.5 * products * products / precisions
+                    gconsts += 0.5 * logf(precisions) - 0.5 * products * products / precisions
             else:
                 _, means, log_dets = self._invert_precisions()
                 gconsts += 0.5 * log_dets - 0.5 * (means * self.precision_means).sum(axis=1)
@@ -120,11 +121,6 @@ class Gmm:
         with np.errstate(all="ignore"):
             means, covariances = means.astype(np.float32), covariances.astype(np.float32)
         return {"weights": self.weights, "means": means, "covariances": covariances}
-
-
-def _compute_logs(values: Float32) -> Float32:
-    """Return logarithms, rounded from float64, so that they nearly always equal those of C's ``logf``."""
-    return np.log(values, dtype=np.float64).astype(np.float32)
 
 
 @register_kind("diag-gmm")

@@ -163,12 +163,14 @@ def _check_entry(entry: TopologyEntry) -> None:
 
 def _check_state(number: int, state: HmmState, final_state: int) -> None:
     """Raise FormatError if state ``number`` of an HMM is invalid. Warn if its probabilities do not sum to 1."""
-    total = np.float32(0)  # As in Kaldi, the sum is in single precision.
-    for index, (target, probability) in enumerate(state.transitions):
-        total += np.float32(probability)
+    total = np.float32(0)
+    for index, (target, double) in enumerate(state.transitions):
+        with np.errstate(over="ignore"):  # As in Kaldi, probabilities and their sum are in single precision.
+            probability = np.float32(double)
+            total += probability
         transition = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
-            raise FormatError(f"{transition} has the probability {probability:.7g}: write a positive number")
+            raise FormatError(f"{transition} has the probability {double:.7g}: write a positive number")
         if not 0 <= target <= final_state:
             raise FormatError(
                 f"{transition} leads to a state that does not exist, because the last state is {final_state}: "

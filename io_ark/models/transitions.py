@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import register_kind
 from io_ark.errors import FormatError
+from io_ark.libm import logf
 from io_ark.logs import logger
 from io_ark.models.topology import HmmState, HmmTopology
 
@@ -81,9 +82,7 @@ class TransitionModel:
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
         hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
         probabilities = [probability for state in hmm_states for _, probability in state.transitions]
-        # Unlike the float32 logarithm of NumPy, a rounded float64 logarithm nearly always equals that of C, logf().
-        logs = np.log(np.array([1.0, *probabilities], np.float32), dtype=np.float64)
-        log_probs = logs.astype(np.float32)  # Index 0 is unused.
+        log_probs = logf([1.0, *probabilities])  # Index 0 is unused.
         model = cls(topology, states, log_probs)
         model.check()
         return model
@@ -266,7 +265,7 @@ class TransitionModel:
         for probability in leaving_probs[leaving_probs <= 0].tolist():
             logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)
-        result[maps.state[loops]] = np.log(np.where(leaving_probs <= 0, np.float32(1e-10), leaving_probs))
+        result[maps.state[loops]] = logf(np.where(leaving_probs <= 0, np.float32(1e-10), leaving_probs))
         return result
 
     def check(self) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from io_ark.libm import logf
 from io_ark.logs import Logger
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.libm import expf, logf
+from kaldi_compat.exact.libm import expf
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
 

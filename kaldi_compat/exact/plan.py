@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.libm import logf
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.mel import compute_mel_banks, count_fft_points
 from kaldi_compat.options.spectral import (
     FbankOptions,

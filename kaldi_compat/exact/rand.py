@@ -14,9 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.libm import logf
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.libm import cosf, logf
+from kaldi_compat.exact.libm import cosf
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw of rand() that seeds it.

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.libm import logf
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.fft import compute_accurate_rfft, compute_packed_rfft
-from kaldi_compat.exact.libm import cosf, logf
+from kaldi_compat.exact.libm import cosf
 from kaldi_compat.exact.plan import MelTable, Plan
 from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.exact.rand import draw_polar_noise

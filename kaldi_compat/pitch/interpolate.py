@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.libm import logf
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.libm import logf, sincosf
+from kaldi_compat.exact.libm import sincosf
 from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, compute_rand_r_jumps, draw_polar_noise
 from kaldi_compat.options.base import as_float32, make_options, takes_options
 from kaldi_compat.options.constructors import InterpolatePitchKeywords, Unpack

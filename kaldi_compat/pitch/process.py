@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.libm import logf
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.rand import NUMPY_GENERATOR, TORCH_GENERATOR, KaldiRandom, make_generator_error
 from kaldi_compat.functional.array_api import (
     Array,

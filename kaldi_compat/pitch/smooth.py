@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.libm import logf
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.libm import logf
 from kaldi_compat.functional.blocks import make_c_arguments, map_utterances
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SmoothPitchKeywords, Unpack

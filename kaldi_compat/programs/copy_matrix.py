@@ -4,11 +4,12 @@ import numpy as np
 
 import io_ark
 from io_ark.blocks import ArrayBlock
+from io_ark.libm import logf
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table_or_file, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.exact.libm import expf, logf
+from kaldi_compat.exact.libm import expf
 from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.options.base import as_float32, require
 from kaldi_compat.options.declaration import option

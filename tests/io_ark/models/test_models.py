@@ -269,6 +269,17 @@ def test_log_probabilities_are_those_of_the_c_library() -> None:
     # Nine digits of logf(), which identify a float32.
     expected = np.float32([-0.356674969, -1.20397282, -0.430782944, -1.02165115])
     assert model.log_probs[1:].tolist() == expected.tolist()
+    # The correctly rounded logarithms of these two probabilities are 0x1.237208p+1 and 0x1.0cf956p+0.
+    close = TransitionModel.of(HmmTopology.of({1: (state(0, 0, (0, 0.1026), (1, 0.3497)), FINAL)}), [(1, 0, 0, 0)])
+    assert close.log_probs[1:].tolist() == [-float.fromhex("0x1.237206p+1"), -float.fromhex("0x1.0cf958p+0")]
+
+
+def test_probabilities_that_floats_cannot_store(caplog: pytest.LogCaptureFixture) -> None:
+    """1e-60 is 0 in single precision, which Kaldi refuses, and 1e300 is infinite."""
+    with pytest.raises(FormatError, match="has the probability 1e-60: write a positive number"):
+        HmmTopology.of({1: (state(0, 0, (0, 1.0), (1, 1e-60)), FINAL)})
+    HmmTopology.of({1: (state(0, 0, (0, 0.5), (1, 1e300)), FINAL)})
+    assert "Total probability for state 0 in topology entry is inf" in caplog.text
 
 
 def test_states_that_emit_nothing_take_no_frame() -> None:

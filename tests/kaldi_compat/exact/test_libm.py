@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import io_ark.libm
 from kaldi_compat.exact import libm
 
 LIBRARY = ctypes.util.find_library("m")
@@ -41,7 +42,7 @@ def test_table_of_powers_is_correctly_rounded() -> None:
 def test_same_bits_as_glibc(name: str, low: float, high: float) -> None:
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(low, high, 50_000), rng.uniform(0.5, 2.0, 50_000), SPECIAL]).astype(np.float32)
-    ours, theirs = getattr(libm, name)(x), of_the_c_library(name)(x)
+    ours, theirs = getattr(io_ark.libm if name == "logf" else libm, name)(x), of_the_c_library(name)(x)
     np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
     different = (ours.view(np.int32) != theirs.view(np.int32)) & ~np.isnan(ours)
     # Processors with fused multiply-add round the last step in double precision otherwise, which shows once in 3e5.
@@ -62,7 +63,7 @@ def test_power_of_one_half() -> None:
 
 def test_any_shape_and_strides() -> None:
     x = np.linspace(0.1, 9, 24, dtype=np.float32).reshape(2, 3, 4)
-    for function in (libm.expf, libm.logf, libm.half_powf):
+    for function in (libm.expf, io_ark.libm.logf, libm.half_powf):
         np.testing.assert_array_equal(function(x.transpose(2, 0, 1)[::2]), function(x).transpose(2, 0, 1)[::2])
 
 

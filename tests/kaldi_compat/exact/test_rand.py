@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from io_ark.libm import logf
 from kaldi_compat import KaldiRandom
-from kaldi_compat.exact.libm import cosf, logf, sinf
+from kaldi_compat.exact.libm import cosf, sinf
 from kaldi_compat.exact.rand import compute_rand_r_starts
 from kaldi_compat.exact.steps import draw_noise
 from kaldi_compat.torch.tensors.dither import compute_kaldi_noise
