@@ -287,7 +287,8 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
     Kaldi makes its filters for whole rates in Hz, so the fraction of a rate changes only the cutoff, which is 99% of
     half the lower rate. The filters have 6 zero crossings on each side.
     """
-    rate_in, rate_out = as_float32(rate_in), as_float32(rate_out)  # 15999.9999999 is 16000 in single precision.
+    # 15999.9999999 is 16000 in single precision. Rates above the limit are refused, and may be infinite if rounded.
+    rate_in, rate_out = (as_float32(rate) if rate <= MAX_RATE else rate for rate in (rate_in, rate_out))
     return int(rate_in), int(rate_out), as_float32(0.99 * 0.5 * min(rate_in, rate_out)), 6
 
 

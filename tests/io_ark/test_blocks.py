@@ -195,7 +195,7 @@ def test_error_of_map_has_the_results_of_the_entries_before_it() -> None:
 
 
 def test_packed_entries_cannot_be_taken_apart() -> None:
-    with pytest.raises(TypeError, match="archive only"):
+    with pytest.raises(TypeError, match="binary archive"):
         PackedBlock(b"a\n", np.zeros(9, np.uint8), np.zeros(1, np.int64)).entries()
     assert create_block(["a"], ["b"]).pack() is None
 

@@ -385,5 +385,5 @@ def test_block_with_an_invalid_key_is_refused(keys: list[str], folder: Path) -> 
 def test_packed_entries_are_refused_outside_a_binary_archive(folder: Path, wspecifier: str) -> None:
     Path("out.scp").write_text("a single\n")
     packed = PackedBlock(b"a\n", np.frombuffer(b"a \0BFM \4\0\0\0\0\4\0\0\0\0", np.uint8), np.array([2]))
-    with io_ark.Writer(wspecifier, kind="matrix") as writer, pytest.raises(TypeError, match="binary archive only"):
+    with io_ark.Writer(wspecifier, kind="matrix") as writer, pytest.raises(TypeError, match="to a binary archive"):
         writer.write_block(packed)
