@@ -320,11 +320,17 @@ class Plda:
         scale = counts[:, None] * self.psi
         precisions, unknown_precisions = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         log_dets = np.log(precisions).sum(axis=1) - np.log(unknown_precisions).sum()
-        deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
-        distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
-        # Both distances are added in one order, so that trials of a model without variation between speakers score 0.
-        unknown_distances = (utterances**2 * unknown_precisions).sum(axis=1)
-        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + unknown_distances)
+        deviations = (scale / (scale + 1))[count_indices]
+        deviations *= speakers
+        np.subtract(utterances, deviations, out=deviations)
+        np.square(deviations, out=deviations)
+        deviations *= precisions[count_indices]
+        # The distances are subtracted before they are added, so that trials of a model without variation between
+        # speakers score 0.
+        excess = np.square(utterances, order="C")
+        excess *= unknown_precisions
+        excess -= deviations
+        scores: Float64 = 0.5 * (log_dets[count_indices] + excess.sum(axis=1))
         return scores
 
     def _convert_vectors(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:

@@ -317,6 +317,7 @@ def test_means_and_norms_are_rounded_as_in_kaldi() -> None:
     # Printed by a C++ program with the types of Kaldi's ivector-compute-lda.cc and VectorBase::Norm.
     mean = compute_mean(np.float32([[1, 0]] * 6 + [[-6, 2]]))
     assert [f"{number:.9g}" for number in mean.tolist()] == ["-1.11022302e-16", "0.285714298"]
+    assert compute_mean(np.float32([[4], [1], [-5]])).tolist() == [0.0]  # By division, the mean is -2.2e-16.
     assert f"{compute_norm(np.arange(1, 15, dtype=np.float32) / np.float32(7)):g}" == "4.5513"
 
 

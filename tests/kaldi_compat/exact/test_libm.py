@@ -50,6 +50,13 @@ def test_same_bits_as_glibc(name: str, low: float, high: float) -> None:
     np.testing.assert_array_almost_equal_nulp(ours[different], theirs[different], 1)
 
 
+@pytest.mark.parametrize("number", [0.0, 1e-45, 1e-40, np.inf, -1.0])
+def test_logarithm_of_one_special_number(number: float) -> None:
+    """Arrays of normal numbers take a shorter way, which a single special number must not take."""
+    x = np.array([number], np.float32)
+    np.testing.assert_array_equal(io_ark.libm.logf(x), of_the_c_library("logf")(x))
+
+
 def test_power_of_one_half() -> None:
     """All bits are glibc's, with or without fused multiply-add. The square root differs for dozens of these numbers."""
     x = np.random.default_rng(0).uniform(0.1, 10, 100_000).astype(np.float32)

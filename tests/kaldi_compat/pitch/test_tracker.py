@@ -250,7 +250,7 @@ def test_weights_near_a_zero_crossing_are_kaldis() -> None:
 
 def test_rates_and_the_cutoff_are_rounded_to_float() -> None:
     """In C++, ``int(15999.9999f)`` is 16000, and ``2000.00001f * 2 <= 4000`` is true."""
-    options = PitchOptions(sample_frequency=15999.9999, lowpass_cutoff=2000.00001)
+    options = PitchOptions(sample_frequency=15999.9999, resample_frequency=3999.99999, lowpass_cutoff=2000.00001)
     constants = PitchConstants.from_options(options)
     assert (constants.rate_in, constants.rate_out, constants.lowpass) == (16000, 4000, (2000.0, 1))
 

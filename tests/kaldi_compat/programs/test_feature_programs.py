@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.programs import copy_feats, select_feats
+from kaldi_compat.programs import copy_feats, extract_feature_segments, select_feats
 from tests.support.programs import check_refused, log_of, main_of, run_words
 from tests.support.tables import load, matrices, save
 
@@ -217,3 +217,9 @@ def test_a_time_just_below_half_a_frame_is_rounded_down_as_in_kaldi() -> None:
     Path("segments").write_text("s u 0.012499999999999999 0.25\n")
     log_of("extract-feature-segments --snip-edges=false --frame-shift=25 ark:m.ark segments ark:o.ark")
     assert len(load("o.ark")["s"]) == 10
+
+
+def test_half_a_frame_is_rounded_away_from_zero_as_in_c() -> None:
+    options = extract_feature_segments.Options(frame_shift=10)
+    times = (0.005, 0.0149, 0.015, -0.0049, -0.005, -0.015)
+    assert [options.round_to_frames(time) for time in times] == [1, 1, 2, 0, -1, -2]

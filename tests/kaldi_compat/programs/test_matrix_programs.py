@@ -47,7 +47,8 @@ def test_a_factor_that_is_one_as_a_float_has_no_effect() -> None:
     save("a.ark", {"a": np.ones(2, np.float32)})
     assert "Copied 1 vectors.\n" in log_of("copy-vector --scale=1.00000001 ark:a.ark ark:o.ark")
     Path("a.mat").write_text(" [ 1 2 ]\n")
-    log_of("matrix-sum --scale1=1.00000001 a.mat a.mat o.mat")  # Kaldi's program aborts for other factors of files.
+    for name in ("scale1", "scale2"):  # Kaldi's program aborts for other factors of files.
+        log_of(f"matrix-sum --{name}=1.00000001 a.mat a.mat o.mat")
 
 
 def test_two_functions_are_refused() -> None:
