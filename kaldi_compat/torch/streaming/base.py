@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from io_ark.text import quote_value
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain, refuse_export
 from kaldi_compat.functional.batches import check_lengths, zero_padding
@@ -78,12 +78,13 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     Raises:
         AudioError: the chunk is not a tensor of a valid shape, or a length or ``final`` is invalid.
+        FeatureError: the frames are not floating-point numbers, or are no input of the module.
         OptionError: the call is exported or traced.
     """
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
     item_axes = 1  # Number of axes of an item of a chunk: 0 for a sample, 1 for a frame.
-    # Shape, data type and device of the latest chunk. flush() sends an empty chunk of the same kind.
+    # Shape, data type and device of the latest chunk that was not refused. flush() sends an empty chunk like it.
     _is_batched = False
     _item_shape: tuple[int, ...] = ()
     _item_dtype = torch.float32
@@ -143,7 +144,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             raise make_chunk_error(chunk, expects_tensor=True)
         refuse_export_of_stream(chunk)
         if self.item_axes:
-            check_plain(chunk, AudioError)
+            if check_plain(chunk, AudioError) != "f":
+                raise FeatureError(f"features must be floating-point numbers, not {chunk.dtype}: convert them")
         else:
             check_samples(chunk)
         is_single = chunk.ndim == self.item_axes + 1 and self.slots == 1
@@ -154,9 +156,9 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
                 f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}; only a chunk for one slot may "
                 "leave out the first axis"
             )
+        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
         self._is_batched, self._item_shape = not is_single, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
-        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
         return frames[0] if is_single else (frames, torch.from_numpy(counts))
 
     if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.

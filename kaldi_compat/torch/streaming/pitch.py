@@ -27,7 +27,7 @@ from kaldi_compat.pitch.frames import (
     compute_variance,
     preemphasize_frames,
 )
-from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
+from kaldi_compat.pitch.process import check_track, compute_undelayed_features, draw_standard_normal
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.torch.calls import ProcessPitchStreamCall
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream, refuse_after_failure
@@ -123,6 +123,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     """
 
     takes = "ProcessPitch()"
+    _item_shape = (2,)
     _generator: Generator | None = None  # Generator of the current call.
 
     def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
@@ -149,6 +150,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Append a column of noise for the deltas to ``chunk`` (slots, T, 2), and process the chunk."""
+        check_track(chunk, torch.from_numpy(lengths).to(chunk.device))
         # The history stores the noise of a frame as an additional column, for later calls. Kaldi draws noise even if it
         # is scaled to zero, so a KaldiRandom must draw it as well.
         noise = chunk.new_zeros(chunk.shape[:-1])
