@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import io_ark
+from io_ark.cli.ark import main
 from io_ark.streams.source import StreamSource
 from tests.support.processes import output_of
 
@@ -106,3 +109,30 @@ os.kill(child, signal.SIGKILL)
 """
     output_of(code, str(tmp_path), target.format(tmp_path))
     assert (tmp_path / "out").read_text() == "a x\n"
+
+
+class _Collected(io.RawIOBase):
+    """Unbuffered stream of a caller without a file descriptor."""
+
+    data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.data += bytes(data)
+        return len(data)
+
+
+class _Captured(io.TextIOWrapper):
+    """Stream of a test framework over a file without a buffer, which it empties by itself."""
+
+
+def test_streams_in_the_place_of_standard_output_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    io_ark.save(tmp_path / "a", "x", kind="token")
+    collected = _Collected()
+    for raw, kind in ((collected, io.TextIOWrapper), (io.FileIO(tmp_path / "out", "w"), _Captured)):
+        stream = kind(raw, write_through=True)  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert (main(["show", str(tmp_path / "a")]), sys.stdout) == (0, stream)
+    assert (tmp_path / "out").read_bytes() == collected.data != b""
