@@ -18,7 +18,7 @@ from torch import Tensor
 
 from io_ark.text import quote_value
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
-from kaldi_compat.exact.stream import WindowFlow
+from kaldi_compat.exact.stream import WindowFlow, refuse_after_failure
 from kaldi_compat.functional.array_api import check_plain, refuse_export
 from kaldi_compat.functional.batches import check_lengths, zero_padding
 from kaldi_compat.functional.checks import check_samples, make_chunk_error, refuse_rate_as_lengths
@@ -42,15 +42,6 @@ def refuse_export_of_stream(chunk: Tensor) -> None:
         "a stream cannot be exported or traced, because it stores audio between calls: export the module for whole "
         "utterances, or call the stream outside of the model",
     )
-
-
-def refuse_after_failure(has_failed: bool) -> None:
-    """Raise an AudioError if an earlier call has failed when some parts of the stream had already taken the chunk."""
-    if has_failed:
-        raise AudioError(
-            "an earlier chunk has failed after a part of the stream had taken it, so later frames would be wrong: "
-            "call reset()"
-        )
 
 
 class Configured(Protocol[Options_co]):

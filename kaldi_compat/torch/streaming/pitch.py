@@ -17,6 +17,7 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
+from kaldi_compat.exact.stream import refuse_after_failure
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import (
@@ -30,7 +31,7 @@ from kaldi_compat.pitch.frames import (
 from kaldi_compat.pitch.process import check_track, compute_undelayed_features, draw_standard_normal
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.torch.calls import ProcessPitchStreamCall
-from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream, refuse_after_failure
+from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
 if TYPE_CHECKING:

@@ -426,6 +426,10 @@ def test_globals_that_a_function_does_not_use_are_no_part_of_its_digest(function
     assert digest_object(Holder(first), wing).parts == digest_object(Holder(other), wing).parts
 
 
+def test_file_of_a_function_with_the_name_of_a_librarys_is_recorded() -> None:
+    assert digest_object(wrapped(2.0), wing).files == {__name__: Path(__file__)}
+
+
 def test_documentation_and_annotations_of_a_class_are_no_part_of_the_digest() -> None:
     first, other = (type("Made", (), {"__doc__": text, "__annotations__": {text: int}, "gain": 1}) for text in "ab")
     assert digest_object(Holder(first()), wing).parts == digest_object(Holder(other()), wing).parts
