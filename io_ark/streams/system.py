@@ -45,10 +45,11 @@ class BlockingInput(io.FileIO):
 def buffer_standard_output() -> None:
     """Give standard output a buffer if Python runs without one (``PYTHONUNBUFFERED``, ``python -u``).
 
-    Without a buffer, Python ignores that a full disk has accepted only a part of the bytes.
+    Without a buffer, Python ignores that a full disk has accepted only a part of the bytes. Streams of other classes,
+    which callers or test frameworks have put in the place of standard output, are not replaced.
     """
     stream = sys.stdout
-    if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+    if type(stream) is io.TextIOWrapper and type(stream.buffer) is io.FileIO:
         stream.flush()
         sys.stdout = open(  # noqa: SIM115  It stays open until the process ends.
             stream.fileno(), "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False

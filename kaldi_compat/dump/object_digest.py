@@ -62,7 +62,7 @@ CLASS_INTERNALS = {
 # Extra attributes of a library's tensor class belong to the library, and are not digested.
 TENSOR_MODULES = ("torch", "torch.nn.parameter")
 # A function that uses one of these functions may use any global, so all globals are digested.
-ALL_GLOBALS = {"globals", "vars", "eval", "exec"}
+ALL_GLOBALS = {"globals", "eval", "exec"}
 MAX_SINGLE_VALUES = 64  # A container of more plain values is digested as one string, which takes less time.
 MAX_DEPTH = 150  # Maximum depth of nested objects. A level takes 3 nested calls, of which Python allows 1000.
 MAX_OBJECTS = 200_000  # Maximum number of objects in a digest: 10 seconds at 50 microseconds per object.
@@ -542,7 +542,12 @@ def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
     loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
-    loads |= {"globals"} if "sys" in loads and "modules" in code.co_names else set()  # As in sys.modules[__name__].
+    # A function with sys.modules[__name__] may use any global, but one with "torch" in sys.modules does not.
+    following = [*(operation for operation, _ in instructions[1:]), ""]
+    reads_modules = any(
+        name == "modules" and after != "CONTAINS_OP" for (_, name), after in zip(instructions, following, strict=True)
+    )
+    loads |= {"globals"} if "sys" in loads and reads_modules else set()
     imports = frozenset(name for operation, name in instructions if operation == "IMPORT_NAME")
     return loads.union(*(names for names, _ in inner)), imports.union(*(names for _, names in inner))
 

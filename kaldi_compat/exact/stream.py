@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import SeedSource, convert_to_samples, make_chunk_call
 from kaldi_compat.exact.plan import Plan
@@ -55,6 +56,15 @@ def pack_floats(numbers: Sequence[float], buffer: Any, start: int = 0) -> None:
 @functools.lru_cache(maxsize=64)
 def _make_packer(count: int) -> Any:
     return struct.Struct(f"{count}f").pack_into
+
+
+def refuse_after_failure(has_failed: bool) -> None:
+    """Raise an AudioError if an earlier call has failed when some parts of the stream had already taken the chunk."""
+    if has_failed:
+        raise AudioError(
+            "an earlier chunk has failed after a part of the stream had taken it, so later frames would be wrong: "
+            "call reset()"
+        )
 
 
 class WindowFlow(abc.ABC):

@@ -23,7 +23,7 @@ from kaldi_compat import numpy as array_features
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_rows
-from kaldi_compat.exact.stream import WindowFlow
+from kaldi_compat.exact.stream import WindowFlow, refuse_after_failure
 from kaldi_compat.frontends.audio import check_sampling_rate, check_values, prepare_audio, scale_to_unit
 from kaldi_compat.frontends.base import PresetFrontend, load_preset, make_missing_stream_error
 from kaldi_compat.frontends.names import PresetName
@@ -207,6 +207,8 @@ class FrontendStream:
     ((49, 80), (51, 80))
     """
 
+    _has_failed = False  # True if the features have taken a chunk, and some steps have not.
+
     def __init__(self, frontend: Frontend) -> None:
         if frontend.preset.why_no_stream:
             raise make_missing_stream_error(frontend.preset)
@@ -219,6 +221,7 @@ class FrontendStream:
 
     def reset(self) -> None:
         """Discard everything received so far, for the next utterance."""
+        self._has_failed = False
         self._audio.reset()
         for step in self._steps:
             step.reset()
@@ -239,8 +242,8 @@ class FrontendStream:
             Completed frames ``(frames, dim)``, float32. The number of frames may be 0.
 
         Raises:
-            AudioError: the chunk is not an array (T,), has an unsupported type, NaN or infinities, or ``lengths`` is
-                not None.
+            AudioError: the chunk is not an array (T,), has an unsupported type, NaN or infinities, ``lengths`` is not
+                None, or an earlier call was interrupted between two steps.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)
@@ -249,9 +252,12 @@ class FrontendStream:
         chunk = scale_to_unit(samples)
         if len(chunk):
             check_values(chunk)
+        refuse_after_failure(self._has_failed)
         frames: Floats = self._audio(chunk, final=final)
+        self._has_failed = True
         for step in self._steps:
             frames = step(frames, final)
+        self._has_failed = False
         return frames
 
 

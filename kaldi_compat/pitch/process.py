@@ -203,7 +203,7 @@ def process_pitch(
     """
     options = make_options("process_pitch", ProcessPitchOptions, options, changes)
     lengths = check_features(features, lengths)
-    _check_track(features, lengths)
+    check_track(features, lengths)
     noise = None
     # Kaldi draws noise even if it is scaled to zero, so a KaldiRandom must advance as well.
     is_drawn = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
@@ -212,7 +212,7 @@ def process_pitch(
     return delay_frames(compute_undelayed_features(features, noise, options, lengths, deltas), options.delay)
 
 
-def _check_track(features: Array, lengths: Any) -> None:
+def check_track(features: Array, lengths: Any) -> None:
     """Raise FeatureError unless features have two columns, and the pitch of each valid frame is positive.
 
     The pitches are not checked while a compiler, a tracer, autograd or vmap follows the operations on ``features``.

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from io_ark.text import quote_value
-from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.stream import WindowFlow
+from kaldi_compat.errors import AudioError, FeatureError, OptionError
+from kaldi_compat.exact.stream import WindowFlow, refuse_after_failure
 from kaldi_compat.functional.array_api import check_plain, refuse_export
 from kaldi_compat.functional.batches import check_lengths, zero_padding
 from kaldi_compat.functional.checks import check_samples, make_chunk_error, refuse_rate_as_lengths
@@ -42,15 +42,6 @@ def refuse_export_of_stream(chunk: Tensor) -> None:
         "a stream cannot be exported or traced, because it stores audio between calls: export the module for whole "
         "utterances, or call the stream outside of the model",
     )
-
-
-def refuse_after_failure(has_failed: bool) -> None:
-    """Raise an AudioError if an earlier call has failed when some parts of the stream had already taken the chunk."""
-    if has_failed:
-        raise AudioError(
-            "an earlier chunk has failed after a part of the stream had taken it, so later frames would be wrong: "
-            "call reset()"
-        )
 
 
 class Configured(Protocol[Options_co]):
@@ -78,12 +69,13 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     Raises:
         AudioError: the chunk is not a tensor of a valid shape, or a length or ``final`` is invalid.
+        FeatureError: the frames are not floating-point numbers, or are no input of the module.
         OptionError: the call is exported or traced.
     """
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
     item_axes = 1  # Number of axes of an item of a chunk: 0 for a sample, 1 for a frame.
-    # Shape, data type and device of the latest chunk. flush() sends an empty chunk of the same kind.
+    # Shape, data type and device of the latest chunk that was not refused. flush() sends an empty chunk like it.
     _is_batched = False
     _item_shape: tuple[int, ...] = ()
     _item_dtype = torch.float32
@@ -143,7 +135,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             raise make_chunk_error(chunk, expects_tensor=True)
         refuse_export_of_stream(chunk)
         if self.item_axes:
-            check_plain(chunk, AudioError)
+            if check_plain(chunk, AudioError) != "f":
+                raise FeatureError(f"features must be floating-point numbers, not {chunk.dtype}: convert them")
         else:
             check_samples(chunk)
         is_single = chunk.ndim == self.item_axes + 1 and self.slots == 1
@@ -154,9 +147,9 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
                 f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}; only a chunk for one slot may "
                 "leave out the first axis"
             )
+        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
         self._is_batched, self._item_shape = not is_single, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
-        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
         return frames[0] if is_single else (frames, torch.from_numpy(counts))
 
     if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.

@@ -117,13 +117,13 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> ChunkFrames:
         """Return the frames that a plain chunk (T,) or (1, T) completes, computed by the exact engine."""
-        self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         if self._feature._warns_of_scale and not self._scale_is_known:
             check_scale(chunk, self.options.waveform_scale)
             self._scale_is_known = bool(chunk.any())  # Silence does not show the scale.
         samples = chunk.numpy(force=True)
         seeds = make_seed_source(generator) if self.options.dither != 0 else None
         features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)
+        self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         frames = torch.from_numpy(features)
         return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
+from kaldi_compat.exact.stream import refuse_after_failure
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import (
@@ -27,10 +28,10 @@ from kaldi_compat.pitch.frames import (
     compute_variance,
     preemphasize_frames,
 )
-from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
+from kaldi_compat.pitch.process import check_track, compute_undelayed_features, draw_standard_normal
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.torch.calls import ProcessPitchStreamCall
-from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream, refuse_after_failure
+from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     """
 
     takes = "ProcessPitch()"
+    _item_shape = (2,)
     _generator: Generator | None = None  # Generator of the current call.
 
     def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
@@ -149,6 +151,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Append a column of noise for the deltas to ``chunk`` (slots, T, 2), and process the chunk."""
+        check_track(chunk, torch.from_numpy(lengths).to(chunk.device))
         # The history stores the noise of a frame as an additional column, for later calls. Kaldi draws noise even if it
         # is scaled to zero, so a KaldiRandom must draw it as well.
         noise = chunk.new_zeros(chunk.shape[:-1])

@@ -221,6 +221,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     def reset(self) -> None:
         """Discard everything received so far, in every slot, and the statistics of all speakers."""
         super().reset()
+        self._item_shape = (self.module.statistics.shape[1] - 1,)
         # CMVN statistics (slots, 2, dim + 1) of the speaker of each slot, with and without the current utterance.
         self._statistics = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._past_statistics = self._statistics

@@ -599,6 +599,7 @@ def test_no_channels_are_refused(count: str) -> None:
         (("x.wav", 16000), "samples must be a tensor, not a value of type str"),
         ((np.zeros((1, 9)), 16000), "torch.as_tensor converts an array"),
         ((torch.zeros(1, 9), 0), "a sampling rate of 0 Hz"),
+        ((torch.zeros(1, 9), 2**31), "a sampling rate of 2147483648 Hz"),
         ((torch.zeros(1, 9), 10**12), "a sampling rate of 1000000000000 Hz"),
         ((torch.zeros(1, 9, device="meta"), 16000), "no data"),
         ((torch.zeros(1, 9, dtype=torch.uint8), 16000), "must be one of"),
@@ -613,6 +614,14 @@ def test_save_that_is_refused_keeps_the_file(tmp_path: Path, arguments: tuple[An
     with pytest.raises(AudioError, match=message):
         ours.save(path, *arguments)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("channels", "rate"), [(1024, 16000), (1, 2**31 - 1)])
+def test_save_writes_the_most_channels_and_the_highest_rate(tmp_path: Path, channels: int, rate: int) -> None:
+    samples = torch.arange(9.0).div(16).expand(channels, 9)
+    ours.save(tmp_path / "audio.wav", samples, rate, encoding="PCM_F")
+    loaded, found = ours.load(tmp_path / "audio.wav")
+    assert torch.equal(loaded, samples) and found == rate
 
 
 def test_save_with_a_zero_byte_in_the_name_writes_no_other_file(tmp_path: Path) -> None:

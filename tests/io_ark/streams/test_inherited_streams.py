@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import io_ark
+from io_ark.cli.ark import main
+from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.streams.source import StreamSource
+from io_ark.streams.system import buffer_standard_output, wait_for_bytes
 from tests.support.processes import output_of
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -106,3 +111,56 @@ os.kill(child, signal.SIGKILL)
 """
     output_of(code, str(tmp_path), target.format(tmp_path))
     assert (tmp_path / "out").read_text() == "a x\n"
+
+
+class _Collected(io.RawIOBase):
+    """Unbuffered stream of a caller without a file descriptor."""
+
+    data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.data += bytes(data)
+        return len(data)
+
+
+class _Captured(io.TextIOWrapper):
+    """Stream of a test framework over a file without a buffer, which it empties by itself."""
+
+
+def test_streams_in_the_place_of_standard_output_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    io_ark.save(tmp_path / "a", "x", kind="token")
+    collected = _Collected()
+    for raw, kind in ((collected, io.TextIOWrapper), (io.FileIO(tmp_path / "out", "w"), _Captured)):
+        stream = kind(raw, write_through=True)  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert (main(["show", str(tmp_path / "a")]), sys.stdout) == (0, stream)
+    assert (tmp_path / "out").read_bytes() == collected.data != b""
+
+
+def test_buffered_standard_output_keeps_its_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Text that was printed before comes first, lines are sent at once, and the descriptor stays open."""
+    raw = io.FileIO(tmp_path / "out", "w")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="latin-1", errors="backslashreplace"))
+    del raw
+    print("\xe9", end="")
+    buffer_standard_output()
+    print("\xe8\udc80")
+    assert (tmp_path / "out").read_bytes() == b"\xe9\xe8\\udc80\n"
+
+
+def test_wait_for_bytes_leaves_the_processor_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("io_ark.streams.system.time.sleep", pauses.append)
+    results = [None, None, 3]
+    assert wait_for_bytes(lambda target: results.pop(0), bytearray(3)) == 3
+    assert len(pauses) == 2 and all(0 < pause < 1 for pause in pauses)
+
+
+def test_descriptor_that_is_read_in_chunks_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x 1\ny 2")
+    with open(tmp_path / "a", "rb") as file:
+        assert b"".join(read_chunks(file.fileno())) == b"x 1\ny 2"
+        assert os.fstat(file.fileno()).st_size == 7

@@ -341,7 +341,6 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "key with brackets": lambda x: {1 if x > 1 else "[1]": array(1)},
     "setter of a property": lambda x: type("Made", (), {"weights": property(len, closure(array(x)))})(),
     "global by the module": lambda x: _with_sys_modules(W=array(x)),
-    "global by vars": lambda x: types.FunctionType((lambda: vars()["W"]).__code__, {"W": array(x)}),
 }
 KEPT = {number: Holder(array(number)) for number in (1, 2)}
 
@@ -418,6 +417,17 @@ UNORDERED: dict[str, Callable[[list[Any]], Any]] = {
 def test_order_of_keys_is_no_part_of_the_digest(kind: str) -> None:
     first, other = (digest_object(Holder(UNORDERED[kind](items)), wing) for items in ([1, 2, 3, 8], [8, 3, 1, 2]))
     assert first.parts == other.parts and not first.opaque
+
+
+@pytest.mark.parametrize("function", [lambda options: vars(options), lambda: "torch" in sys.modules])
+def test_globals_that_a_function_does_not_use_are_no_part_of_its_digest(function: types.FunctionType) -> None:
+    """A global such as the start time differs between the processes of a dump and of its continuation."""
+    first, other = (types.FunctionType(function.__code__, {"sys": sys, "START": start}) for start in (1.0, 2.0))
+    assert digest_object(Holder(first), wing).parts == digest_object(Holder(other), wing).parts
+
+
+def test_file_of_a_function_with_the_name_of_a_librarys_is_recorded() -> None:
+    assert digest_object(wrapped(2.0), wing).files == {__name__: Path(__file__)}
 
 
 def test_documentation_and_annotations_of_a_class_are_no_part_of_the_digest() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 import io_ark
 import kaldi_compat
 from kaldi_compat import list_presets
+from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.base import count_columns
@@ -181,3 +183,33 @@ def test_kernels_do_not_compute_what_models_compute_in_double_precision(monkeypa
     audio_on_device = torch.zeros(2, 16000, device="meta")
     assert choose_engine(kaldi_compat.Frontend("zipformer").feature, audio_on_device, None) == "triton"
     assert choose_engine(kaldi_compat.Frontend("medasr").feature, audio_on_device, None) == "torch"
+
+
+def _interrupt(*_: Any) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", ["beats", "fsmn-vad", "medasr", "sensevoice"])
+def test_interrupted_streams_take_no_chunk_before_a_reset(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audio is a part of the utterance already, so that another call with the chunk would repeat it."""
+    stream = on_arrays(name).stream()
+    stream(audio()[0])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(stream._steps[-1], "_compute_frames", _interrupt)
+        stream(audio()[0])
+    for call in (lambda: stream(audio()[0]), stream.flush):
+        with pytest.raises(AudioError, match=r"call reset\(\)"):
+            call()
+    stream.reset()
+    assert_same_bytes(stream(audio()[0], final=True), expected(name)[0])
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_interrupted_steps_take_the_frames_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = np.random.default_rng(1).normal(size=(90, on_arrays(name).feature.dim)).astype(np.float32)
+    for step, twin in zip(on_arrays(name).stream()._steps[:1], on_arrays(name).stream()._steps[:1], strict=True):
+        for number, chunk in enumerate(np.split(frames, [2, 31])):
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(step, "_compute_frames", _interrupt)
+                step(chunk, False)
+            assert_same_bytes(step(chunk, number == 2), twin(chunk, number == 2))

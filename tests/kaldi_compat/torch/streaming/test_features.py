@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -499,3 +500,65 @@ def test_scale_is_checked_after_silence(monkeypatch: pytest.MonkeyPatch) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stream(noise(800) / 32768)
+
+
+FRAME_STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
+    "deltas": (lambda: Deltas().stream(), 13),
+    "splice": (lambda: Splice().stream(), 13),
+    "sliding": (lambda: SlidingCmvn(cmn_window=9, center=False, min_cmn_window=3).stream(), 13),
+    "online": (lambda: OnlineCmvn(torch.ones(2, 14), cmn_window=9).stream(), 13),
+    "low frame rate": (lambda: LowFrameRate().stream(), 13),
+    "pitch": (lambda: ProcessPitch(delta_pitch_noise_stddev=0.0).stream(), 2),
+}
+
+
+@pytest.mark.parametrize("kind", FRAME_STREAMS)
+def test_flush_after_a_refused_chunk_is_of_the_kind_of_the_chunk_before(kind: str) -> None:
+    make, dim = FRAME_STREAMS[kind]
+    frames = 1 + torch.rand(30, dim, generator=torch.Generator().manual_seed(3))
+    undisturbed, disturbed = make(), make()
+    assert torch.equal(undisturbed(frames), disturbed(frames))
+    with pytest.raises(KaldiCompatError, match=r"column|dimension"):
+        disturbed(frames[None, :, :1].double())
+    assert torch.equal(undisturbed.flush(), disturbed.flush())
+
+
+def test_flush_after_a_refused_batch_of_audio_has_the_axes_of_the_chunk_before() -> None:
+    stream = Fbank(dither=0.0, snip_edges=False).stream()
+    stream(noise(1000))
+    with pytest.raises(OptionError, match="vtln_warp"):
+        stream(noise(1000)[None], vtln_warp=-1.0)
+    assert stream.flush().shape == (1, 23)
+
+
+@pytest.mark.parametrize("kind", FRAME_STREAMS)
+def test_flush_without_a_chunk_returns_no_frames(kind: str) -> None:
+    make, dim = FRAME_STREAMS[kind]
+    stream, frames = make(), torch.ones(30, dim)
+    assert len(stream.flush()) == 0
+    assert torch.equal(stream(frames, final=True), make()(frames, final=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.complex64])
+@pytest.mark.parametrize("kind", FRAME_STREAMS)
+def test_frames_that_are_not_floats_are_refused_as_in_the_module(kind: str, dtype: torch.dtype) -> None:
+    """Deltas of integers would be truncated, and the imaginary part of complex numbers lost."""
+    make, dim = FRAME_STREAMS[kind]
+    with pytest.raises(FeatureError, match="must be floating-point numbers"):
+        make()(torch.ones(30, dim).to(dtype))
+
+
+@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("kind", FRAME_STREAMS)
+def test_interrupted_chunk_changes_no_later_frame(monkeypatch: pytest.MonkeyPatch, kind: str, final: bool) -> None:
+    make, dim = FRAME_STREAMS[kind]
+    frames = 1 + torch.rand(60, dim, generator=torch.Generator().manual_seed(3))
+    undisturbed, disturbed = make(), make()
+    for number, chunk in enumerate(frames.split(15)):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(disturbed, "_compute", lambda first, count: signal.raise_signal(signal.SIGINT))
+            disturbed(5 * chunk, final=final)
+        expected, computed = (stream(chunk, final=final and number == 2) for stream in (undisturbed, disturbed))
+        assert torch.equal(expected, computed)
+    assert torch.equal(undisturbed.flush(), disturbed.flush())
+    assert torch.equal(undisturbed(frames), disturbed(frames))  # The stream may remember the speaker.

@@ -11,7 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
@@ -174,3 +174,21 @@ def test_stream_that_has_failed_in_one_slot_takes_no_chunk_before_a_reset() -> N
     stream.reset()
     features, _ = stream(speech(8000, 1).expand(2, -1), final=True)
     assert torch.equal(features[0], features[1]) and len(features[0]) == len(Pitch()(speech(8000, 1)))
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
+def test_pitches_without_a_logarithm_are_refused_as_in_the_module(value: float) -> None:
+    module = ProcessPitch(delta_pitch_noise_stddev=0.0)
+    stream, track = module.stream(2), torch.tensor([0.5, 100.0]).repeat(2, 30, 1)
+    broken = track.clone()
+    broken[1, 20, 1] = value
+    with pytest.raises(FeatureError, match="a pitch is not positive"):
+        stream(broken)
+    features, counts = stream(broken, [30, 20], final=True)  # The value is in the padding.
+    assert torch.equal(features[1, : counts[1]], module(track[1, :20]))
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_tracks_without_two_columns_are_refused_as_in_the_module(columns: int) -> None:
+    with pytest.raises(FeatureError, match="have two columns"):
+        ProcessPitch().stream()(torch.ones(9, columns))
