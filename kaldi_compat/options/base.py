@@ -42,6 +42,7 @@ Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INT32 = range(-(2**31), 2**31)
+FLOAT32_END = (2 - 2**-24) * 2.0**127  # Smallest number that float32 rounds to infinity.
 # Integers that options of each type accept. Integers of more bits may be infinite in double precision.
 ACCEPTED_INTEGERS: dict[type[Any], range] = {int: INT32, float: range(1 - 2**1023, 2**1023)}
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
@@ -61,8 +62,10 @@ def require(condition: bool, message: str) -> None:
 
 def as_float32(value: float) -> float:
     """Round a number to single precision, in which Kaldi stores options. Numbers too large become infinite."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(value)) if math.isfinite(value) else value
+    # NumPy would warn of an overflow, and torch.compile cannot trace np.errstate.
+    if abs(value) >= FLOAT32_END:
+        return math.copysign(math.inf, value)
+    return float(np.float32(value)) if math.isfinite(value) else value
 
 
 class ConstructorSignature:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import INT32, find_nearest_option
+from kaldi_compat.options.base import FLOAT32_END, INT32, find_nearest_option
 from kaldi_compat.options.declaration import OptionInfo, Scalar, get_info
 
 OptionsType = TypeVar("OptionsType")
@@ -30,7 +30,6 @@ OptionsType = TypeVar("OptionsType")
 MAX_SHOWN_CHARACTERS = 60  # Error messages cut off a value after this number of characters.
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
-FLOAT32_END = (2 - 2**-24) * 2.0**127  # Smallest number that float32 rounds to infinity.
 INTEGER = re.compile(r"\s*(?P<sign>[-+]?)0*(?P<digits>[0-9]+)\s*", re.A)
 REAL = re.compile(
     r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A

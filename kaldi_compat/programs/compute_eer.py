@@ -10,7 +10,7 @@ from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.detection import compute_equal_error_rate, parse_trials
-from kaldi_compat.options.config import FLOAT32_END
+from kaldi_compat.options.base import FLOAT32_END
 
 USAGE = """
 Prints the equal error rate in percent. The input has a line for each trial: the score, and "target" or "nontarget".

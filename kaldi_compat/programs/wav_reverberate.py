@@ -10,8 +10,8 @@ from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
-from kaldi_compat.options.base import require
-from kaldi_compat.options.config import FLOAT32_END, parse_real
+from kaldi_compat.options.base import FLOAT32_END, require
+from kaldi_compat.options.config import parse_real
 from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import ReverberationOptions
 

@@ -19,8 +19,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import BaseOptions
-from kaldi_compat.options.config import FLOAT32_END
+from kaldi_compat.options.base import FLOAT32_END, BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
